@@ -280,6 +280,8 @@ class _Rare:
             self._rows.gradient[row] = GRADIENTS.index(gradient)
         if source and type(source) is str:
             self._rows.source[row] = self._sources.setdefault(source, source)
+        if type(shard := node.get("shard")) is dict:
+            self._rows.shards[row] = shard
 
     def counts(self, node: dict[str, Any], row: int) -> None:
         """How many elements are not finite, for the row that is added next."""

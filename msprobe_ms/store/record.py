@@ -58,7 +58,8 @@ class Record:
     `shape` is None where there is none. `file` is the npy's name in `dump_tensor_data`, empty without one.
     `gradient` says how a backward output came about: `own` is this call's contribution, `accumulated` the sum over
     every user of the tensor. `source` says who produced a forward input: `call X.output.0`, `parameter fc1.weight`,
-    `leaf`, `code` (operations that were not recorded), or nothing where that is not known.
+    `leaf`, `code` (operations that were not recorded), or nothing where that is not known. `shard` describes the place
+    of a distributed tensor's elements on this rank in the whole tensor (`format.md` 2.3).
     """
 
     name: str
@@ -74,6 +75,7 @@ class Record:
     file: str = ""
     gradient: Gradient = "own"
     source: str = ""
+    shard: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +273,8 @@ class Columns:
     statistics are not four plain floats, or which tell a `true_count`; None there means no statistics at all. A NaN
     that the dump itself holds is a float like any other, and not odd; `non_finite` has the counts of such rows, where
     there are any. `values` has the value of every row of kind `value`; `digest`, `file` and `source` are empty texts
-    where there is none. `named` has the names of rows that a reader called otherwise than `row_name` would.
+    where there is none. `named` has the names of rows that a reader called otherwise than `row_name` would, and
+    `shards` the descriptions of rows that are shards of distributed tensors.
     """
 
     names: list[str]
@@ -294,6 +297,7 @@ class Columns:
     source: list[str]
     named: dict[int, str] = field(default_factory=dict)
     non_finite: dict[int, NonFinite] = field(default_factory=dict)
+    shards: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.path)
@@ -365,6 +369,7 @@ class Columns:
             self.file[row],
             GRADIENTS[self.gradient[row]],
             self.source[row],
+            self.shards.get(row),
         )
 
     def records(self, call: int) -> tuple[Record, ...]:
@@ -509,6 +514,7 @@ class Rows:
         self.source: dict[int, str] = {}
         self.named: dict[int, str] = {}
         self.non_finite: dict[int, NonFinite] = {}
+        self.shards: dict[int, Mapping[str, Any]] = {}
         self.paths: list[tuple[str, ...]] = []
         self._path_numbers: dict[tuple[str, ...], int] = {}
         self.looks: dict[Look, int] = {}
@@ -549,6 +555,8 @@ class Rows:
                 column[row] = text
         if record.gradient != "own":
             self.gradient[row] = GRADIENTS.index(record.gradient)
+        if record.shard is not None:
+            self.shards[row] = record.shard
         if record.name != (file_stem(record.file) or row_name(self.names[-1], part, record.path)):
             self.named[row] = record.name
         self.part.append(part)

@@ -26,6 +26,12 @@ _FSDP_PARAMETERS = (
 """The module of FSDP2's own view of a parameter, from 2.6 on and before."""
 
 
+FLAT = (
+    "FullyShardedDataParallel keeps parameters in flat tensors: they and their gradients are recorded flat, and cannot "
+    "be compared with those of another way of distributing; use fully_shard (FSDP2) for records of each parameter"
+)
+
+
 class Shards:
     """Describes shards as JSON text; every layout is described once."""
 

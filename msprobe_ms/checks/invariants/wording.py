@@ -43,12 +43,15 @@ def what(one: Judgement) -> Phrase:
 
 _TEXTS = {
     "parameter": "differs from the other ranks",
+    "replica": "differs from the other ranks that have the same part of it (replicated placement)",
+    "own gradient": "is not distributed, and its gradient is not the same on all ranks: nothing reduces it",
     "gradient": "its gradient goes into no reduction over ranks, those of most parameters do",
     "batch": "these ranks have the same batch",
     "unequal results": "the result is not equal on all ranks: {place}",
     "reduction": "the result is not a reduction of the inputs of the ranks",
     "no gradient": "has no gradient: detached from the loss, not used, or frozen",
     "still": "has a gradient and does not move: not in the optimizer, or its learning rate is 0",
+    "rank still": "no parameter of these ranks moves, those of the other ranks do: an update was skipped",
     "row sum": "rows of {place} do not add up to 1",
     "masked weight": "a masked position has a weight",
     "shows what comes later": "the causal mask gives later positions a weight",

@@ -298,6 +298,7 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
         file=file,
         source=told,
         non_finite=non_finite,
+        shards=_some(source.shards, rows),
     )
 
 
