@@ -35,6 +35,10 @@ _SENTENCES = {
         "{n} belong to each rank's share of the batch and were not merged, first {first}: parameters and their "
         "gradients are compared"
     ),
+    kinds.ACCUMULATED: (
+        "{n} are sums of several backwards on one side and were not merged, first {first}: the update after them is "
+        "judged"
+    ),
     kinds.SHARDS_ABSENT: "{n} lack shards of other ranks and were not merged, first {first}",
 }
 

@@ -1,4 +1,4 @@
-"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP164."""
+"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP165."""
 
 from msprobe.findings.kind import Kind, Severity, Text
 
@@ -176,8 +176,21 @@ SHARD_DIFFERS = _merging(
     Severity.ERROR,
 )
 
+ACCUMULATED = _merging(
+    "MSP165",
+    "accumulated on one side",
+    Text("a gradient is accumulated on one side", "一侧的梯度是累积值"),
+    Text(
+        "FSDP2 adds the gradients of several backwards up before they can be recorded; the other side has that of one "
+        "backward.",
+        "FSDP2 在可采集之前已将多次反向的梯度相加；另一侧是单次反向的梯度。",
+    ),
+    Text("gradient accumulation; the update after it is judged", "梯度累积；其后的更新会判定"),
+    Severity.NOTE,
+)
+
 KINDS = (
     *(REPLICAS_DIFFER, PART_OF_A_SUM, NOT_KNOWN, INPUTS_NOT_MERGED, SIDE_BY_SIDE),
     *(VALUES_DIFFER, STRUCTURES_DIFFER, OF_THE_LAYOUT, NOT_ON_ALL_RANKS, ON_SEVERAL_STAGES),
-    *(PARTIAL, SHARE_OF_BATCH, SHARDS_ABSENT, SHARD_DIFFERS),
+    *(PARTIAL, SHARE_OF_BATCH, SHARDS_ABSENT, SHARD_DIFFERS, ACCUMULATED),
 )

@@ -374,6 +374,7 @@ MESSAGES = {
     "{n} are not on all tensor parallel ranks and were omitted, first {first}": "{n}并非在张量并行的每个 rank 上都有，已略去，首个为 {first}",
     "{n} are terms of a sum (partial placement) and were not merged, first {first}: collect tensors to compare them": "{n}是部分和（placement 为 Partial），未合并，首个为 {first}：采集张量后可比对",
     "{n} belong to each rank's share of the batch and were not merged, first {first}: parameters and their gradients are compared": "{n}属于各 rank 自身的 batch 分片，未合并，首个为 {first}：参数及其梯度会比对",
+    "{n} are sums of several backwards on one side and were not merged, first {first}: the update after them is judged": "{n}在一侧是多次反向的累积值，未合并，首个为 {first}：其后的更新会判定",
     "{n} lack shards of other ranks and were not merged, first {first}": "{n}缺少其他 rank 的分片，未合并，首个为 {first}",
     "{where}: {name} differs in the shard of rank {ranks}, by {apart}": "{where}：{name} 在 rank {ranks} 的分片中不同，相差 {apart}",
     "{n} are on several pipeline stages; those of the first stage are kept, first {first}": "{n}出现在多个流水线 stage 上，保留最先的 stage，首个为 {first}",

@@ -104,10 +104,10 @@ def test_a_replica_of_data_parallelism_that_differs(ran):
         ("old_parameters", 1, "parameters.weight", None),
         # the update of the last rank's shard has no gradient
         ("lossy", 1, "parameters.weight", 1),
-        # gradients of the first step are in those of the second
-        ("leak", 1, "parameters_grad.weight", None),
-        # the gradient of half of the batch
-        ("last_micro_batch", 0, "parameters_grad.weight", None),
+        # gradients of the first step are in those of the second, and so in the update after it
+        ("leak", 2, "parameters.weight", None),
+        # the update after the gradient of half of the batch
+        ("last_micro_batch", 1, "parameters.weight", None),
         # the shards of rank 0 are those of the step before
         ("skips", 2, "parameters.weight", 0),
     ],
@@ -115,7 +115,7 @@ def test_a_replica_of_data_parallelism_that_differs(ran):
 def test_a_bug_is_seen_against_one_process(bug, step, rows, rank, ran, tmp_path):
     """No earlier step differs, and the head's weight (or its gradient) is among what differs in this one."""
     options = {"collects": 1, "steps": 3, "task": "tensor", **({"micro": 2} if bug == "last_micro_batch" else {})}
-    target, golden = ran("fsdp", 2, bug=bug, **options), ran("one", 1, **options)
+    target, golden = ran("fsdp", 2, bug=bug, **options), ran("one", 1, shares=2, **options)
     request = Request(target / "dump", golden / "dump", tmp_path / "out", "json", workers=1)
     result = compare_paths(request)
     answer = answer_of(result, request)
