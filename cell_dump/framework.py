@@ -168,8 +168,11 @@ class Framework:
         raise NotImplementedError
 
     @staticmethod
-    def hook_parameter(parameter: Any, hook: Callable[[Any], None]) -> Any:
-        """Hook the gradient of a parameter; return a handle."""
+    def hook_parameter(parameter: Any, hook: Callable[..., None]) -> Any:
+        """Hook the gradient of a parameter; return a handle.
+
+        `hook` receives the gradient, and True after it where only the sum with earlier ones is known.
+        """
         return parameter.register_hook(hook)
 
     @staticmethod

@@ -524,8 +524,9 @@ class Session:
         if not self._keeps_all:
             self.scope.leave(backward.name)
 
-    def parameter_gradient(self, stem: str, parameter: str, gradient: AnyTensor) -> None:
-        """Write the gradient of a cell's parameter; later ones of the same step are numbered.
+    def parameter_gradient(self, stem: str, parameter: str, gradient: AnyTensor, is_sum: bool = False) -> None:
+        """Write the gradient of a cell's parameter; later ones of the same step are numbered. `is_sum`: with what
+        earlier backwards left in it.
 
         Where another debugger collects by now, or its backward runs, as in stages that share a model, only those of a
         backward that passes our calls are ours.
@@ -539,6 +540,8 @@ class Session:
         self._numbers[counter] = number + 1
         name = f"{stem}.parameters_grad" if number == 0 else f"{stem}.parameters_grad.{number}"
         record = self._describer_of(name).tensor(gradient, name, parameter)
+        if is_sum and record != "null":
+            record = f'{record[:-1]},"gradient":"accumulated"}}'
         self.writer.call(name, None, None, f'{{"{parameter}":[{record}]}}')
 
     def _flush(self) -> None:

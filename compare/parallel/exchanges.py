@@ -76,12 +76,13 @@ def internal_calls(rank: RankDump) -> frozenset[str]:
 
     Between such a call and the code that distributes there are only frames of PyTorch, and none of a layer.
     """
-    found = {name for name, frames in rank.stacks.items() if _is_internal(frames)}
+    found = {name for name, frames in rank.stacks.items() if is_internal(frames)}
     backward = {name for name in rank.entries if names.counterpart(name, "forward") in found}
     return frozenset(found | backward)
 
 
-def _is_internal(frames: Sequence[str]) -> bool:
+def is_internal(frames: Sequence[str]) -> bool:
+    """Return whether the stack of a call, innermost frame first, is one of the code that distributes a model."""
     for at, frame in enumerate(frames):
         if inside := _INTERNAL.match(frame):
             beginning = f"File {inside[1]}"

@@ -329,6 +329,7 @@ _NOT_MERGED = (
     kinds.PARTIAL,
     kinds.SHARE_OF_BATCH,
     kinds.SHARDS_ABSENT,
+    kinds.ACCUMULATED,
     kinds.PART_OF_A_SUM,
     kinds.NOT_KNOWN,
     kinds.INPUTS_NOT_MERGED,

@@ -204,6 +204,8 @@ class _Call:
     def _tensor(self, records: Sequence[Record], others: Sequence[Record], at: _At, trusted: Record | None) -> Record:
         if (theirs := parts_by_mesh(others)) and all(each.is_whole for each in theirs):
             others = [each.bare() if each.is_sum else each.merged(None) for each in theirs]
+        if others and at.part == "parameters_grad" and _is_sum(records) != _is_sum(others):
+            return self._unmerged(kinds.ACCUMULATED, records[0], at, shape_of(others[0]))
         tensors = self._merger.tensors
         arrays = tensors.all(records) if tensors is not None else None
         parts = parts_by_mesh(records)
@@ -382,6 +384,11 @@ class _Call:
 
     def _found(self, kind: Kind, at: _At) -> None:
         self._tally.findings.append(MergeNote(kind, self._call.name, at.text))
+
+
+def _is_sum(records: Sequence[Record]) -> bool:
+    """Whether gradients are sums with those of earlier backwards."""
+    return records[0].get("gradient") == "accumulated"
 
 
 _FAR, _FARTHER = 1e-3, 10

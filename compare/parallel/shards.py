@@ -40,7 +40,7 @@ class Shard:
         """Equal for shards of one block of the tensor."""
         if self.offset is not None:
             return self.offset, shape_of(self.record)
-        return tuple(at for at, text in zip(self.at, self.placements, strict=True) if "Shard" in text)
+        return tuple(at for at, placement in zip(self.at, self.placements, strict=True) if "Shard" in placement)
 
     @property
     def term(self) -> tuple[int, ...]:
@@ -86,11 +86,11 @@ def _integers(value: object) -> tuple[int, ...] | None:
 _MOST_RANKS = 1 << 20
 
 
-def _ranks(said: Mapping[str, Any], sizes: Sequence[int]) -> tuple[int, ...] | None:
+def _ranks(stored: Mapping[str, Any], sizes: Sequence[int]) -> tuple[int, ...] | None:
     """The ranks of the mesh; equal for equal meshes."""
-    if "ranks" in said:
-        return _integers(said["ranks"])
-    first, strides = said.get("first"), said.get("strides")
+    if "ranks" in stored:
+        return _integers(stored["ranks"])
+    first, strides = stored.get("first"), stored.get("strides")
     if type(first) is not int or not isinstance(strides, list) or len(strides) != len(sizes):
         return None
     if any(type(stride) is not int for stride in strides) or prod(sizes) > _MOST_RANKS:

@@ -283,6 +283,8 @@ class _Rare:
             self._rows.gradient[row] = GRADIENTS.index(gradient)
         if source and type(source) is str:
             self._rows.source[row] = self._sources.setdefault(source, source)
+        if type(shard := node.get("shard")) is dict:
+            self._rows.shards[row] = shard
         if not OPTIONAL.isdisjoint(node):
             self._optional(node, row)
 

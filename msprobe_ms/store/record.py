@@ -84,7 +84,8 @@ class Record:
     `gradient` says how a backward output came about: `own` is this call's contribution, `accumulated` the sum over
     every user of the tensor. `source` says who produced a forward input: `call X.output.0`, `parameter fc1.weight`,
     `leaf`, `code` (operations that were not recorded), or nothing where that is not known. `shares` are the optional
-    statistics with their names, and `layout` where the elements lie, as far as the dump has them.
+    statistics with their names, and `layout` where the elements lie, as far as the dump has them. `shard` describes the
+    place of a distributed tensor's elements on this rank in the whole tensor (`format.md` 2.3).
     """
 
     name: str
@@ -102,6 +103,7 @@ class Record:
     source: str = ""
     shares: tuple[tuple[str, float], ...] = ()
     layout: Layout | None = None
+    shard: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +305,8 @@ class Columns:
     has the counts of such rows, where there are any. `values` has the value of every row of kind `value`; `digest`,
     `file` and `source` are empty texts where there is none. `shares` has a column for each optional statistic that any
     row has, NaN in the others, and `layout` those rows that have one. `named` has the names of rows that a reader
-    called otherwise than `row_name` would.
+    called otherwise than `row_name` would, and `shards` the descriptions of rows that are shards of distributed
+    tensors.
     """
 
     names: list[str]
@@ -325,6 +328,7 @@ class Columns:
     non_finite: dict[int, NonFinite] = field(default_factory=dict)
     shares: dict[str, Floats] = field(default_factory=dict)
     layout: dict[int, Layout] = field(default_factory=dict)
+    shards: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     max: "memoryview[float]" = field(init=False, repr=False)
     min: "memoryview[float]" = field(init=False, repr=False)
     mean: "memoryview[float]" = field(init=False, repr=False)
@@ -413,6 +417,7 @@ class Columns:
             self.source[row],
             self.shares_of(row) if self.shares else (),
             self.layout.get(row),
+            self.shards.get(row),
         )
 
     def shares_of(self, row: int) -> tuple[tuple[str, float], ...]:
@@ -564,6 +569,7 @@ class Rows:
         self.non_finite: dict[int, NonFinite] = {}
         self.shares: dict[str, dict[int, float]] = {}
         self.layout: dict[int, Layout] = {}
+        self.shards: dict[int, Mapping[str, Any]] = {}
         self.paths: list[tuple[str, ...]] = []
         self._path_numbers: dict[tuple[str, ...], int] = {}
         self.looks: dict[Look, int] = {}
@@ -607,6 +613,8 @@ class Rows:
             self.layout[row] = record.layout
         if record.gradient != "own":
             self.gradient[row] = GRADIENTS.index(record.gradient)
+        if record.shard is not None:
+            self.shards[row] = record.shard
         if record.name != (file_stem(record.file) or row_name(self.names[-1], part, record.path)):
             self.named[row] = record.name
         self.part.append(part)

@@ -6,7 +6,8 @@ statistics of arguments and results and the innermost recorded call as its paren
 of the backward are calls of their own.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
 from msprobe.base.framework import MODULES
+from msprobe.base.log import once
 from msprobe.base.patches import Patches, Removable
 from msprobe.cell_dump.backends.torch_api import ARBITRARY
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names, Result
@@ -142,6 +144,12 @@ class PyTorch(Framework):
     @staticmethod
     def runs_hooks(module: torch.nn.Module) -> bool:
         return getattr(module, "_compiled_call_impl", None) is None  # set by `module.compile()`
+
+    def names_of(self, model: Any) -> Iterator[tuple[str, Any]]:
+        for name, parameter in model.named_parameters():
+            if "_fsdp_wrapped_module" in name or "_flat_param" in name:
+                once("flat parameters", shards.FLAT, logging.WARNING)
+            yield name, parameter
 
     def describer(self, writer: StepWriter, **options: Any) -> Describer:
         return Describer(writer, **options)

@@ -15,7 +15,7 @@ from weakref import finalize, ref
 
 import torch
 
-from msprobe.base.framework import is_distributed
+from msprobe.base.framework import is_distributed, local_part
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.wrappers import Current, Recorder
 
@@ -24,6 +24,12 @@ _FSDP_PARAMETERS = (
     "torch.distributed._composable.fsdp._fsdp_param",
 )
 """The module of FSDP2's own view of a parameter, from 2.6 on and before."""
+
+
+FLAT = (
+    "FullyShardedDataParallel keeps parameters in flat tensors: they and their gradients are recorded flat, and cannot "
+    "be compared with those of another way of distributing; use fully_shard (FSDP2) for records of each parameter"
+)
 
 
 class Shards:
@@ -128,15 +134,18 @@ class _Handles:
             handle.remove()
 
 
-def hook_parameter(parameter: torch.Tensor, hook: Callable[[Any], None]) -> Any:
+def hook_parameter(parameter: torch.Tensor, hook: Callable[..., None]) -> Any:
     """Hook the gradient of a parameter; return a handle.
 
     FSDP2 sets the gradient of a sharded parameter itself, without autograd, and then calls the hooks that are called
-    after a gradient was accumulated.
+    after a gradient was accumulated. What such a parameter had before is then in the sum.
     """
     if not is_distributed(parameter):
         return parameter.register_hook(hook)
     by_autograd = False
+    before_this = parameter.grad
+    if before_this is not None and not local_part(before_this).any():
+        before_this = None
 
     def before(gradient: Any) -> None:
         nonlocal by_autograd
@@ -144,10 +153,11 @@ def hook_parameter(parameter: torch.Tensor, hook: Callable[[Any], None]) -> Any:
         hook(gradient)
 
     def after(parameter: Any) -> None:
-        nonlocal by_autograd
-        if not by_autograd and parameter.grad is not None:
-            hook(parameter.grad)
-        by_autograd = False
+        nonlocal by_autograd, before_this
+        gradient = parameter.grad
+        if not by_autograd and gradient is not None:
+            hook(gradient, gradient is before_this)
+        by_autograd, before_this = False, gradient
 
     return _Handles(parameter.register_hook(before), parameter.register_post_accumulate_grad_hook(after))
 

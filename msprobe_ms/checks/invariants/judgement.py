@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from msprobe.base import names
 from msprobe.base.verdicts import Gap
+from msprobe.compare.parallel.shards import Shard, shard_of
 from msprobe.store.record import PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump
 from msprobe.store.stacks_and_construct import user_line
 
@@ -38,6 +39,7 @@ class Why(Enum):
     NO_TORCH = "torch is not installed, which executes calls again"
     NO_REFERENCE = "the call has no result that follows from its recorded inputs"
     UNKNOWN_OPTION = "an option of the call is not recorded"
+    PARTIAL = "it is a term of a sum (partial placement), which the optimizer reduces"
     UNKNOWN_MASK = "the mask has no form that is known to be right or wrong"
 
 
@@ -131,6 +133,12 @@ def fingerprint(dump: Dump, row: int) -> Fingerprint:
     return columns.shape(row), columns.dtype(row), values
 
 
+def shard(dump: Dump, row: int) -> Shard | None:
+    """What a row tells of its shard; None where it tells nothing."""
+    said, shape = dump.columns.shards.get(row), dump.columns.shape(row)
+    return None if said is None or shape is None else shard_of({"shape": list(shape), "shard": said}, 0)
+
+
 def is_constant(dump: Dump, row: int) -> bool:
     """Return whether all elements are equal, like those of most biases and norms at the start."""
     high, low, *_ = dump.columns.numbers_of(row)
@@ -141,13 +149,20 @@ RUNNING = ("moving_mean", "moving_variance", "running_mean", "running_var", "num
 
 
 def parameters(dump: Dump) -> dict[str, int]:
-    """Return the row of each parameter at the start of a step, by its full name; without running statistics."""
+    """Return the row of each parameter at the start of a step, by its full name; without running statistics.
+
+    Of a distributed parameter it is the shard of the rank, not what was gathered of it for a call.
+    """
     found: dict[str, int] = {}
     columns = dump.columns
     for row, part in enumerate(columns.part):
         if columns.kind[row] != TENSOR:
             continue
-        if part == PARAMETERS:
+        if part == PARAMETERS and row in columns.shards:
+            name = dump.parameter_name(row)
+            if found.get(name) not in columns.shards:
+                found[name] = row
+        elif part == PARAMETERS:
             found.setdefault(dump.parameter_name(row), row)
         elif columns.source[row].startswith("parameter "):
             found.setdefault(columns.source[row].removeprefix("parameter "), row)

@@ -10,6 +10,7 @@ from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import UNKNOWN
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing, unwritten_inputs
+from msprobe.compare.parallel.exchanges import is_internal
 from msprobe.replay.recorded import NOT_APPLICABLE, Cause, NotReplayed, Replayed
 from msprobe.replay.replay import replay
 from msprobe.store.reader import load_tensor
@@ -50,6 +51,10 @@ def outputs_replay(run: Run) -> Iterator[Judgement]:
         for at, name in enumerate(dump.names):
             # What is inside is judged: a layer may end in an activation, and a user's class may have any name.
             if name.kind == "cell" and dump.columns.names[dump.forward(at)] in compound:
+                continue
+            if any(row in dump.columns.shards for row in dump.columns.rows(at)):
+                # what an operation gives on a rank follows from the whole tensors
+                yield of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NO_REFERENCE)
                 continue
             made = replay(dump, at)
             if isinstance(made, NotReplayed):
@@ -115,8 +120,8 @@ def memory_is_written(run: Run) -> Iterator[Judgement]:
         found |= is_marked or bool(memory) or (dump.task == "tensor" and bool(columns.names))
         graph = Graph(dump)
         for at in range(len(columns.names) if found else 0):
-            if dump.names[at].direction != "forward":
-                continue
+            if dump.names[at].direction != "forward" or is_internal(dump.calls.stack(at)):
+                continue  # the framework fills its own buffers
             for row in unwritten_inputs(columns, at):
                 place = ".".join(("input", *columns.path_of(row)[:1]))
                 yield of_call(Status.VIOLATED, dump, at, step, rank, place=place, what="memory")

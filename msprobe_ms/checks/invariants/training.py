@@ -55,16 +55,22 @@ def _size(dump: Dump, row: int) -> float:
 
 
 def move(run: Run) -> Iterator[Judgement]:
-    """A parameter with a gradient has other values in the next step, or in a later one."""
+    """A parameter with a gradient has other values in the next step, or in a later one.
+
+    Where those of some ranks do not move at all, those of the others must not either.
+    """
     pairs = list(run.following)
     if not pairs:
         yield unjudged(Why.ONE_STEP)
     found: dict[str, Judgement] = {}
     for before, after in pairs:
+        stopped: list[int] = []
+        has_moved = False
         for rank in run.steps[before].keys() & run.steps[after].keys():
             old, new = run.steps[before][rank], run.steps[after][rank]
             then, now, given = parameters(old), parameters(new), gradients(old)
             shared = [name for name in then if name in now and name in given]
+            shared = [name for name in shared if prod(old.columns.shape(then[name]) or ())]  # not an empty shard
             sizes = {name: _size(old, given[name]) for name in shared}
             floor = _NEGLIGIBLE * median(sizes.values()) if sizes else 0.0
             judged = [
@@ -75,8 +81,9 @@ def move(run: Run) -> Iterator[Judgement]:
             if not judged:
                 yield unjudged(Why.NO_RECORD)
             elif len(still) == len(judged):
-                yield unjudged(Why.ALL_STILL)
+                stopped.append(rank)
             else:
+                has_moved = True
                 for name in judged:
                     if name not in still:
                         found[name] = Judgement(Status.HOLDS, name, step=after, ranks=(rank,))
@@ -84,6 +91,10 @@ def move(run: Run) -> Iterator[Judgement]:
                         found.setdefault(name, unjudged(Why.ROUNDING, name))
                     elif name not in found or found[name].status is Status.UNJUDGED:
                         found[name] = Judgement(Status.VIOLATED, name, step=after, ranks=(rank,), what="still")
+        if stopped and has_moved:
+            yield Judgement(Status.VIOLATED, step=after, ranks=tuple(stopped), what="rank still")
+        else:
+            yield from (unjudged(Why.ALL_STILL) for _ in stopped)
     yield from found.values()
 
 

@@ -35,6 +35,10 @@ EQUAL_PARAMETERS = _kind(
     ),
     message={
         "parameter": Text("differs from the other ranks", "与其他 rank 不同"),
+        "replica": Text(
+            "differs from the other ranks that have the same part of it (replicated placement)",
+            "与持有同一部分的其他 rank 不同（placement 为 Replicate）",
+        ),
     },
 )
 REDUCED_GRADIENTS = _kind(
@@ -64,6 +68,10 @@ REDUCED_GRADIENTS = _kind(
         "gradient": Text(
             "its gradient is not reduced over the ranks, those of most parameters are",
             "其梯度未参与跨卡归约，而大多数参数的梯度都参与了",
+        ),
+        "own gradient": Text(
+            "is not distributed, and its gradient is not the same on all ranks: it is not reduced",
+            "未切分，且其梯度在各 rank 上不同：没有归约",
         ),
     },
 )
@@ -169,6 +177,10 @@ UPDATES = _kind(
         "still": Text(
             "has a gradient and is not updated: not in the optimizer, or its learning rate is 0",
             "有梯度但未变化：不在优化器中，或学习率为 0",
+        ),
+        "rank still": Text(
+            "no parameter of these ranks is updated, those of the other ranks are: an update was skipped",
+            "这些 rank 的参数都没有变化，其他 rank 的参数有变化：跳过了一次更新",
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP164."""
+"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP165."""
 
 from functools import partial
 
@@ -231,5 +231,22 @@ SHARD_DIFFERS = _merging(
     message=Text(
         "{where}: {name} differs in the shard of rank {ranks}, by {apart}",
         "{where}：{name} 在 rank {ranks} 的分片中不同，相差 {apart}",
+    ),
+)
+ACCUMULATED = _merging(
+    "MSP165",
+    "accumulated on one side",
+    severity=Severity.NOTE,
+    title=Text("a gradient is accumulated on one side", "一侧的梯度是累积值"),
+    means=Text(
+        "FSDP2 adds up the gradients of several backward passes before they can be recorded; the other side has that of "
+        "one backward pass.",
+        "FSDP2 在可采集之前已将多次反向的梯度相加；另一侧是单次反向的梯度。",
+    ),
+    causes=(Text("gradient accumulation; the update after it is judged", "梯度累积；其后的更新会判定"),),
+    message=Text(
+        "{n} are sums of several backward passes on one side and were not merged, first {first}: the update after them "
+        "is judged",
+        "{n}在一侧是多次反向的累积值，未合并，首个为 {first}：其后的更新会判定",
     ),
 )

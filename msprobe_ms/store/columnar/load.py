@@ -298,6 +298,7 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
         non_finite=non_finite,
         shares={name: column[rows] for name, column in source.shares.items()},
         layout=_some(source.layout, rows),
+        shards=_some(source.shards, rows),
     )
 
 

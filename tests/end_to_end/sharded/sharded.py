@@ -10,7 +10,7 @@ gradients and states of the optimizer after each step.
 
 Options: `like` (the KIND whose model it is), `task`, `level`, `format`, `steps`, `mode` (summary_mode), and
 `fault=STEP:RANK:NAME`: after that step's update the rank adds 1 to one element of its shard of a parameter; `micro`,
-the number of micro batches; `bug=NAME`, one of BUGS.
+the number of micro batches (of one process: like those of `shares` ranks); `bug=NAME`, one of BUGS.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ BUGS = {
     "skips": "rank 0 alone skips the second update (WeatherGenerator#2724)",
     "own_seed": "each rank draws its own initial weights (OLMo-core#319)",
     "not_reduced": "a module is left out of the reduction of gradients (Megatron-LM#599, bigcode Megatron-LM#11)",
-    "sum": "gradients are summed over the ranks where their mean is meant (pytorch#160285)",
+    "sum": "gradients are doubled, as where their sum is taken for their mean (pytorch#160285)",
     "old_parameters": "the optimizer has the parameters from before they were distributed (accelerate#2665)",
     "last_micro_batch": "of two micro batches only the last one survives (open-instruct#1498)",
     "leak": "the last micro batch leaks into the next step (DeepSpeed#7985)",
@@ -110,8 +110,6 @@ def shard(net, mesh, fully_shard, bug=""):
     left = {net.blocks[1].norm.weight, net.blocks[1].norm.bias} if bug == "not_reduced" else set()
     for each in (*net.blocks, net.head, net):
         fully_shard(each, mesh=mesh, ignored_params=left)
-        if bug == "sum":
-            each.set_gradient_divide_factor(1.0)
 
 
 def parallel(net, mesh):
@@ -131,14 +129,23 @@ def digest(net, optimizer):
     return found.hexdigest()
 
 
-def train_on(net, x, y, optimizer, options, bug):
-    """Forward and backward of one step, in `micro` micro batches; the mean loss."""
-    count = int(options.get("micro", 1))
+def micro_batches(each, options):
+    """The micro batches of a rank's share; of one process those of all `shares` ranks together, in the same order."""
+    count, shares = int(options.get("micro", 1)), int(options.get("shares", 1))
+    parts = [share.chunk(count) for share in each.chunk(shares)]
+    return [torch.cat(some) for some in zip(*parts, strict=True)]
+
+
+def train_on(net, xs, ys, optimizer, bug):
+    """Forward and backward of one step, in micro batches; the mean loss."""
+    count = len(xs)
     losses = []
-    for some, wanted in zip(x.chunk(count), y.chunk(count), strict=True):
+    for some, wanted in zip(xs, ys, strict=True):
         if bug == "last_micro_batch":
             optimizer.zero_grad()
         losses.append((net(some) - wanted).square().mean() / count)
+        if bug == "sum":
+            losses[-1] = losses[-1] * distributed.get_world_size()
         losses[-1].backward()
     return sum(losses)
 
@@ -182,10 +189,10 @@ def train(folder, rank, ranks, kind, options, *, collects):
     found = []
     for step in range(int(options.get("steps", 2))):
         first = 0 if bug == "same_batch" else at * share
-        x, y = (each[first : first + share] for each in batch(step))
+        xs, ys = (micro_batches(each[first : first + share], options) for each in batch(step))
         if debugger is not None:
             debugger.start(net)
-        loss = train_on(net, x, y, optimizer, options, bug)
+        loss = train_on(net, xs, ys, optimizer, bug)
         if debugger is not None:
             debugger.stop()
         if bug == "lossy" and (step, rank) == (0, ranks - 1):
