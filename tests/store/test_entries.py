@@ -4,11 +4,10 @@ import json
 import math
 import random
 import struct
-from dataclasses import fields
 from pathlib import Path
 
-import fuzz_entries
 import pytest
+from fuzz_entries import columns_of, run
 
 from msprobe.store import flatten
 from msprobe.store.flatten import ColumnsBuilder
@@ -18,16 +17,6 @@ from msprobe.store.record import Columns, Dump
 SAMPLES = Path(__file__).parents[1] / "samples"
 
 pytestmark = pytest.mark.skipif(flatten.entries is None, reason="the extension is not built")
-
-
-def rows_of(columns: Columns) -> dict[str, object]:
-    """The columns as they are compared: places in tables are looked up, and a NaN equals a NaN."""
-    found = {each.name: getattr(columns, each.name) for each in fields(Columns) if each.init}
-    found["numbers"] = columns.numbers.tolist()
-    found["look"] = [columns.looks[look] for look in columns.look]
-    found["path"] = [columns.paths[path] for path in columns.path]
-    del found["looks"], found["paths"]
-    return {name: repr(value) for name, value in found.items()}
 
 
 def scanned(entries: dict[str, object], **how: object) -> tuple[int, ColumnsBuilder]:
@@ -100,7 +89,7 @@ def test_like_most(kind: str, indent: int | None, monkeypatch: pytest.MonkeyPatc
     entries = {"before": LIKE_MOST["arguments"], kind: LIKE_MOST[kind], "behind": LIKE_MOST["keywords"]}
     count, builder = scanned(entries, indent=indent)
     assert count == 3
-    assert rows_of(builder.columns()) == rows_of(walked(entries, monkeypatch))
+    assert columns_of(builder.columns()) == columns_of(walked(entries, monkeypatch))
 
 
 @pytest.mark.parametrize("kind", UNLIKE)
@@ -109,7 +98,7 @@ def test_unlike_most(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {"before": LIKE_MOST["saved"], kind: UNLIKE[kind], "behind": LIKE_MOST["sources"]}
     count, builder = scanned(entries)
     assert count == 1
-    assert rows_of(builder.columns()) == rows_of(walked({"before": entries["before"]}, monkeypatch))
+    assert columns_of(builder.columns()) == columns_of(walked({"before": entries["before"]}, monkeypatch))
 
 
 def test_cut_off() -> None:
@@ -159,7 +148,7 @@ def test_real_dumps(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = read_it()
     monkeypatch.setattr(flatten, "entries", None)
     expected = read_it()
-    assert rows_of(found.columns) == rows_of(expected.columns)
+    assert columns_of(found.columns) == columns_of(expected.columns)
     assert found.calls == expected.calls or "nan" in repr(expected.calls[0])
 
 
@@ -176,4 +165,4 @@ def test_most_of_a_dump_is_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_mutated_texts_are_scanned_as_python_reads_them():
     """A sample; `make verify` has more cases, with sanitizers."""
-    assert fuzz_entries.run(300) > 100
+    assert run(300) > 100

@@ -14,7 +14,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-FLAGS = ("-O1", "-fanalyzer", "-Wall", "-Wextra", "-Werror", "-fPIC", f"-I{sysconfig.get_path('include')}")
+FLAGS = (
+    "-O1",
+    "-fanalyzer",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fPIC",
+    f"-I{sysconfig.get_path('include')}",
+    "-Imsprobe_ms/base",
+)
 
 
 def main():

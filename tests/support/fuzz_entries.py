@@ -81,8 +81,9 @@ def text_of(draw):
 
 
 def columns_of(columns):
-    """Return columns as they are compared: without the places in tables, and a NaN equals a NaN."""
-    found = {each.name: getattr(columns, each.name) for each in fields(Columns)}
+    """Return columns as they are compared: places in tables are looked up, and a NaN equals a NaN."""
+    found = {each.name: getattr(columns, each.name) for each in fields(Columns) if each.init}
+    found["numbers"] = columns.numbers.tolist()
     found["look"] = [columns.looks[look] for look in columns.look]
     found["path"] = [columns.paths[path] for path in columns.path]
     del found["looks"], found["paths"]
