@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from msprobe.base import statistic as module
-from msprobe.base.statistic import statistic
+from msprobe.base.schema import SHARES
+from msprobe.base.statistic import shares, statistic
 
 pytestmark = pytest.mark.everywhere
 
@@ -21,8 +22,9 @@ HEAD = '{"x":1,'
 class Tensor:
     """What a framework's tensor tells of the elements of an array."""
 
-    def __init__(self, array, letter=None, offset=0, is_in_place=True, has_digest=False):
+    def __init__(self, array, letter=None, offset=0, is_in_place=True, has_digest=False, extra=()):
         self.has_digest = has_digest
+        self.shares = tuple((f',"{each.key}":', each.limit, each.is_below, "i" in each.dtypes) for each in extra)
         self.dtype = array.dtype.char if letter is None else letter
         self.shape, self.is_in_place = array.shape, is_in_place
         self.array, self.address = array, array.ctypes.data + offset
@@ -31,7 +33,7 @@ class Tensor:
     def reader(self):
         head = (HEAD, self.array.size, self.dtype, self.dtype)
         asked = [attrgetter(name) for name in ("dtype", "shape", "is_in_place", "address")]
-        return (Tensor, *asked, {(id(self.dtype), self.shape): head}, self.has_digest)
+        return (Tensor, *asked, {(id(self.dtype), self.shape): head}, self.has_digest, self.shares)
 
 
 @pytest.fixture
@@ -44,6 +46,17 @@ def kernel(way):
 def record(kernel, *what, **more):
     tensor = Tensor(*what, **more)
     return kernel.record(tensor, tensor.reader)
+
+
+@pytest.mark.parametrize("letter", "fdebBhHiIq?")
+def test_the_record_has_the_shares_that_are_asked_for(letter, kernel):
+    array = (np.random.default_rng(1).standard_normal(1000) * 0.01 + [0, 1] * 500).astype(letter)
+    array[::7] = 0
+    found = json.loads(record(kernel, array, letter, extra=SHARES))
+    expected = {each.key: share for each, share in zip(SHARES, shares(array, SHARES), strict=True) if share is not None}
+    assert {key: found[key] for key in found if key in {each.key for each in SHARES}} == expected
+    assert len(expected) == (len(SHARES) if letter in "fde" else 1)
+    assert 0 < expected["zeros"] < 1
 
 
 @pytest.mark.parametrize("letter", "fdebBhHiIq")
