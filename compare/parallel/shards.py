@@ -40,21 +40,23 @@ class Shard:
         """Equal for shards of one block of the tensor."""
         if self.offset is not None:
             return self.offset, shape_of(self.record)
-        return tuple(at for at, text in zip(self.at, self.placements, strict=True) if "Shard" in text)
+        return tuple(at for at, placement in zip(self.at, self.placements, strict=True) if "Shard" in placement)
 
     @property
     def term(self) -> tuple[int, ...]:
         """Equal for copies of one term of a sum."""
-        return tuple(at for at, text in zip(self.at, self.placements, strict=True) if text.startswith("Partial"))
+        return tuple(
+            at for at, placement in zip(self.at, self.placements, strict=True) if placement.startswith("Partial")
+        )
 
 
 def shard_of(record: Record, index: int) -> Shard | None:
     """Return what a record tells of its shard; None where it tells nothing, or nothing that can be."""
-    said = record.get(KEY)
-    if not isinstance(said, dict):
+    members = record.get(KEY)
+    if not isinstance(members, dict):
         return None
-    sizes, at, whole = (_integers(said.get(key)) for key in ("mesh", "at", "shape"))
-    placements, offset = said.get("placements"), _integers(said.get("offset"))
+    sizes, at, whole = (_integers(members.get(key)) for key in ("mesh", "at", "shape"))
+    placements, offset = members.get("placements"), _integers(members.get("offset"))
     if sizes is None or at is None or whole is None or not isinstance(placements, list):
         return None
     local = shape_of(record)
@@ -66,7 +68,7 @@ def shard_of(record: Record, index: int) -> Shard | None:
         len(offset) != len(whole) or any(o + n > w for o, n, w in zip(offset, local, whole, strict=True))
     ):
         return None
-    mesh = _ranks(said, sizes)
+    mesh = _ranks(members, sizes)
     return None if mesh is None else Shard(index, record, mesh, sizes, at, tuple(placements), whole, offset)
 
 
@@ -86,11 +88,11 @@ def _integers(value: object) -> tuple[int, ...] | None:
 _MOST_RANKS = 1 << 20
 
 
-def _ranks(said: Mapping[str, Any], sizes: Sequence[int]) -> tuple[int, ...] | None:
+def _ranks(members: Mapping[str, Any], sizes: Sequence[int]) -> tuple[int, ...] | None:
     """The ranks of the mesh; equal for equal meshes."""
-    if "ranks" in said:
-        return _integers(said["ranks"])
-    first, strides = said.get("first"), said.get("strides")
+    if "ranks" in members:
+        return _integers(members["ranks"])
+    first, strides = members.get("first"), members.get("strides")
     if type(first) is not int or not isinstance(strides, list) or len(strides) != len(sizes):
         return None
     if any(type(stride) is not int for stride in strides) or prod(sizes) > _MOST_RANKS:
@@ -181,7 +183,9 @@ def _parts(shards: Sequence[Shard]) -> Parts:
     first = shards[0]
     made = [Block(tuple(terms.values())) for terms in blocks.values()]
     count = sum(prod(shape_of(block.first.record)) for block in made)
-    terms = prod(size for size, text in zip(first.sizes, first.placements, strict=True) if text.startswith("Partial"))
+    terms = prod(
+        size for size, placement in zip(first.sizes, first.placements, strict=True) if placement.startswith("Partial")
+    )
     is_whole = count == prod(first.whole) and all(len(block.terms) == terms for block in made)
     return Parts(first.whole, made, is_whole)
 
@@ -204,8 +208,8 @@ def assembled(parts: Parts, arrays: Mapping[int, Array]) -> Array | None:
         if len(block.terms) == 1:
             whole[here] = arrays[shard.index]
             continue
-        text = next(each for each in shard.placements if each.startswith("Partial"))
-        reduce: Any = _REDUCTIONS.get(text[len("Partial(") : -1])
+        partial = next(each for each in shard.placements if each.startswith("Partial"))
+        reduce: Any = _REDUCTIONS.get(partial[len("Partial(") : -1])
         if reduce is None:
             return None
         terms = np.stack([arrays[term[0].index].astype(np.float64) for term in block.terms])

@@ -21,7 +21,6 @@ MESSAGES = {
     "differs from the other ranks that have the same part of it (replicated placement)": "与持有同一部分的其他 rank 不同（placement 为 Replicate）",
     "is not distributed, and its gradient is not the same on all ranks: nothing reduces it": "未切分，且其梯度在各 rank 上不同：没有归约",
     "no parameter of these ranks moves, those of the other ranks do: an update was skipped": "这些 rank 的参数都没有变化，其他 rank 的参数有变化：跳过了一次更新",
-    "it is a term of a sum (partial placement), which the optimizer reduces": "它是部分和（placement 为 Partial），由优化器归约",
     "its gradient goes into no reduction over ranks, those of most parameters do": "其梯度未参与跨卡归约，而大多数参数的梯度都参与了",
     "these ranks have the same batch": "这些 rank 使用了相同的 batch",
     "the result is not equal on all ranks: {place}": "各 rank 的结果不一致：{place}",
