@@ -1,11 +1,11 @@
 """Whether two runs have to be merged before they are compared, because they distribute their tensors differently."""
 
-import mmap
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.compare.jobs.plan import side
 from msprobe.store import layout as files
@@ -57,8 +57,8 @@ def _shards(path: Path) -> frozenset[bytes]:
         file = find(path)
         if file.name in files.TABLES:
             return _in_table(file)
-        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            return frozenset(each.replace(b" ", b"") for each in _SHARD.findall(text))
+        with open_input(file) as opened:
+            return frozenset(each.replace(b" ", b"") for line in opened for each in _SHARD.findall(line))
     except (DumpError, OSError, ValueError):  # reported when it is compared
         return frozenset()
 

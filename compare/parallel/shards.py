@@ -45,7 +45,9 @@ class Shard:
     @property
     def term(self) -> tuple[int, ...]:
         """Equal for copies of one term of a sum."""
-        return tuple(at for at, text in zip(self.at, self.placements, strict=True) if text.startswith("Partial"))
+        return tuple(
+            at for at, placement in zip(self.at, self.placements, strict=True) if placement.startswith("Partial")
+        )
 
 
 def shard_of(record: Record, index: int) -> Shard | None:
@@ -181,7 +183,9 @@ def _parts(shards: Sequence[Shard]) -> Parts:
     first = shards[0]
     made = [Block(tuple(terms.values())) for terms in blocks.values()]
     count = sum(prod(shape_of(block.first.record)) for block in made)
-    terms = prod(size for size, text in zip(first.sizes, first.placements, strict=True) if text.startswith("Partial"))
+    terms = prod(
+        size for size, placement in zip(first.sizes, first.placements, strict=True) if placement.startswith("Partial")
+    )
     is_whole = count == prod(first.whole) and all(len(block.terms) == terms for block in made)
     return Parts(first.whole, made, is_whole)
 
@@ -204,8 +208,8 @@ def assembled(parts: Parts, arrays: Mapping[int, Array]) -> Array | None:
         if len(block.terms) == 1:
             whole[here] = arrays[shard.index]
             continue
-        text = next(each for each in shard.placements if each.startswith("Partial"))
-        reduce: Any = _REDUCTIONS.get(text[len("Partial(") : -1])
+        placement = next(each for each in shard.placements if each.startswith("Partial"))
+        reduce: Any = _REDUCTIONS.get(placement[len("Partial(") : -1])
         if reduce is None:
             return None
         terms = np.stack([arrays[term[0].index].astype(np.float64) for term in block.terms])
