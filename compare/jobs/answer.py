@@ -12,6 +12,7 @@ from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.request import Request
 from msprobe.compare.tables.console import excused_phrase, left_open
 from msprobe.findings.catalogue import comparison as kinds
+from msprobe.findings.catalogue.parallel import REPLICAS_DIFFER
 from msprobe.findings.finding import Answer, Finding, Suggestion
 from msprobe.findings.kind import Severity
 
@@ -48,7 +49,8 @@ def completed(
 ) -> Answer:
     """Return the answer that has these findings, those of the first wrong call first, and those of merging ranks."""
     named = result.first
-    of_merging = [one for one in reversed(result.of_merging) if one.severity is not Severity.NOTE]
+    of_merging = [one for one in result.merging if one.severity is not Severity.NOTE]
+    of_merging.sort(key=lambda one: one.kind is not REPLICAS_DIFFER)  # copies that differ may be the answer
     found = [*found, *of_merging] if named is not None else [*of_merging, *found]
     is_first_known = named is not None or not result.copies_agree
     harmless = [*harmless, *(one for one in result.merging if one.severity is Severity.NOTE)]

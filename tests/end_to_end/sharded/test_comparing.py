@@ -10,6 +10,7 @@ from sharded_runs import records_of, trained
 from msprobe.compare.dispatch import answer_of, compare_paths
 from msprobe.compare.parallel.detect import layouts_of_shards
 from msprobe.compare.request import Request
+from msprobe.findings.catalogue import parallel as kinds
 from msprobe.store.reader import entries_of, find
 
 pytestmark = [
@@ -99,9 +100,9 @@ def test_a_fault_in_one_shard_is_named_with_rank_and_parameter(task, ran, compar
     assert found.differs
     assert (answer.first.place.step, "blocks.1.up" in str(answer.first.place.cell)) == (1, True)
     assert verdicts[1]["Module.blocks.1.up.Linear.forward.0.parameters.weight"] == "error"
-    note = str(answer.notes[0])
-    assert "Module.blocks.1.up.Linear.forward.0.parameters.weight" in note
-    assert "rank 2" in note
+    shard = next(one for one in answer.findings if one.kind is kinds.SHARD_DIFFERS)
+    assert (shard.place.name, shard.place.record) == ("Module.blocks.1.up.Linear.forward.0", "parameters.weight")
+    assert (shard.place.rank, shard.fields["ranks"]) == (2, (2,))
 
 
 def test_the_shards_that_differ_are_data(ran, compared, tmp_path):
