@@ -56,7 +56,7 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult 
             return compare_steps(request, target, golden)
     if not roots:
         if not request.read_as and request.calibrate is None:
-            from .parallel.detect import layouts_of_shards
+            from .jobs.shard_layouts import layouts_of_shards
 
             if (found := layouts_of_shards(*paths)) is not None:
                 logger.log(loud, "the runs distribute their tensors differently; the ranks of each are merged first")

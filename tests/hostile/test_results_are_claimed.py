@@ -32,8 +32,8 @@ sys.exit(main(sys.argv[1:]))
 WAITS = """
 import sys
 from pathlib import Path
-from msprobe.base.files import part_of
-with part_of(Path(sys.argv[1])) as part:
+from msprobe.base.files import temporary_file
+with temporary_file(Path(sys.argv[1])) as part:
     print(part.path, flush=True)
     sys.stdin.read()
 """

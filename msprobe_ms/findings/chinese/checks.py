@@ -30,7 +30,6 @@ MESSAGES = {
     "because: {what}": "依据：{what}",
     "on ranks {ranks}": "涉及 rank {ranks}",
     "{text} ({value:.3g}, allowed {limit:.3g})": "{text}（{value:.3g}，允许 {limit:.3g}）",
-    "it is a term of a sum (partial placement), which the optimizer reduces": "它是部分和（placement 为 Partial），由优化器归约",
     "parameters are equal on all ranks": "各 rank 参数相等",
     "every gradient is summed up over the ranks, if most are": "若大多数梯度跨卡归约，则每个梯度都应跨卡归约",
     "ranks that share gradients have batches of their own": "共享梯度的各 rank 使用各自的 batch",

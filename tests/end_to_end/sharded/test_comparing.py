@@ -8,7 +8,7 @@ import torch
 from sharded_runs import records_of, trained
 
 from msprobe.compare.dispatch import answer_of, compare_paths
-from msprobe.compare.parallel.detect import layouts_of_shards
+from msprobe.compare.jobs.shard_layouts import layouts_of_shards
 from msprobe.compare.request import Request
 from msprobe.findings.catalogue import parallel as kinds
 from msprobe.store.reader import entries_of, find

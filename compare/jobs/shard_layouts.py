@@ -7,9 +7,10 @@ from pathlib import Path
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
 from msprobe.compare.core.layouts import Layout, Layouts
-from msprobe.compare.jobs.plan import side
 from msprobe.store import layout as files
 from msprobe.store.reader import find
+
+from .plan import side
 
 _SHARD = re.compile(rb'"shard": ?(\{[^{}]*\})')
 
