@@ -23,7 +23,8 @@ with socket.socket(socket.AF_UNIX) as connection:
     files = array.array("i", (0, 1, 2))
     message = json.dumps(request).encode() + b"\n"
     sent = connection.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-    connection.sendall(message[sent:])
+    if rest := message[sent:]:  # a program that has ended already does not take even an empty rest
+        connection.sendall(rest)
     code = int(connection.recv(64) or 1)
 if code < 0:
     if -code != signal.SIGKILL:
