@@ -9,6 +9,8 @@ import pytest
 
 from msprobe.store.npy import load_npy
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parents[1] / "samples"
 
 STATISTICS = {

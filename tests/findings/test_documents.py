@@ -22,6 +22,8 @@ from msprobe.cli import VERBS, main
 from msprobe.findings.document import SCHEMA_FILE
 from msprobe.options.declaration import declared
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests/samples"
 SCHEMA = json.loads(SCHEMA_FILE.read_text("utf-8"))

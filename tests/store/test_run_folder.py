@@ -23,6 +23,8 @@ PROCESS = """
 import os, sys
 from pathlib import Path
 from msprobe.store.run_folder import run_folder
+
+pytestmark = pytest.mark.slow
 for line in sys.stdin:  # a rank, `-` for none, and a place
     rank, _, place = line.strip().partition(" ")
     try:
