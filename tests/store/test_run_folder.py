@@ -19,12 +19,13 @@ from msprobe.store.detect import kind_of
 from msprobe.store.run_folder import holds_dumps, leave, run_folder
 from msprobe.store.writer import Writer
 
+pytestmark = pytest.mark.slow
+
 PROCESS = """
 import os, sys
 from pathlib import Path
 from msprobe.store.run_folder import run_folder
 
-pytestmark = pytest.mark.slow
 for line in sys.stdin:  # a rank, `-` for none, and a place
     rank, _, place = line.strip().partition(" ")
     try:
