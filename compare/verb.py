@@ -79,7 +79,7 @@ def _compare(options: CompareOptions) -> int:
     shown = [*map(visible, result.lines())]
     if isinstance(result, RequestResult):
         written = [*(tables if len(tables) == 1 else []), *([str(page)] if page else [])]
-        step = next_step(answer_of(result, request)) if result.first is not None else ""
+        step = "" if result.is_clean else next_step(answer_of(result, request))
         after = [f"  do next: {step}"] if step else []
         after += [f"  written: {', '.join(map(_as_given, written))}"] if written else []
         shown[-1:-1] = map(visible, after)

@@ -49,7 +49,7 @@ def _scored(case: str, tables: bool) -> Score:
         "last": last,
         "seconds": round(seconds, 3),
         "found": found[:3],
-        "ours": judged(truth, code, found),
+        "ours": judged(truth, code, last, found),
     }
     if tables:
         rows = [row for report in reports for row in report["rows"]]
@@ -57,15 +57,19 @@ def _scored(case: str, tables: bool) -> Score:
     return scores
 
 
-def judged(truth: Truth, code: int, found: list[dict[str, Any]]) -> dict[str, bool]:
-    """What is right of an answer: `alarm`, and of a fault `first`, `three` (among the first three), `kind`."""
+def judged(truth: Truth, code: int, last: str, found: list[dict[str, Any]]) -> dict[str, bool]:
+    """What is right of an answer: `alarm`, and of a fault `first`, `three` (among the first three), `kind`.
+
+    `undecided`: the exit code is 1 although no call is named. Of a clean pair that is no alarm.
+    """
+    undecided = code == 1 and last.startswith("no difference in what could be judged")
     if truth["clean"]:
-        return {"alarm": code != 0}
+        return {"alarm": code != 0 and not undecided, "undecided": undecided}
     right = [is_right(truth, call) for call in found[:3]]
     first = bool(right) and right[0]
     kinds = [*truth["kinds"], *(["parameters differ"] if truth.get("parameters") else [])]
     kind = first and any(found[0]["kind"].startswith(kind) for kind in kinds)
-    return {"alarm": code != 0, "first": first, "three": any(right), "kind": kind}
+    return {"alarm": code != 0, "undecided": undecided, "first": first, "three": any(right), "kind": kind}
 
 
 def is_right(truth: Truth, call: dict[str, Any]) -> bool:

@@ -16,8 +16,9 @@ def markdown(scores: list[Score]) -> str:
 
     Clean pairs belong to no set, and are counted in each row.
     """
-    heads = ["regime", "task", "set", "faults", "named first", "kind right too", "in the first three", "not alarmed"]
-    heads += ["small: named first", "below the noise: named first", "clean pairs", "clean alarmed", "harmless alarmed"]
+    heads = ["regime", "task", "set", "faults", "named first", "kind right too", "in the first three", "undecided"]
+    heads += ["exit code 0", "small: named first", "below the noise: named first", "clean pairs", "clean alarmed"]
+    heads += ["clean undecided", "harmless alarmed"]
     lines = [_line(heads), "|" + "---|" * len(heads)]
     for (regime, task, chosen), share in _by_set(scores).items():
         faulty, clean = _faulty(share), _clean(share)
@@ -26,9 +27,9 @@ def markdown(scores: list[Score]) -> str:
         harmless = [one for one in share if one["harmless"]]
         cells = [regime, task, chosen, str(len(faulty))]
         cells += [_count(faulty, lambda one, key=key: one["ours"][key]) for key in ("first", "kind", "three")]
-        cells.append(_count(faulty, lambda one: not one["ours"]["alarm"]))
+        cells += [_count(faulty, _is_undecided), _count(faulty, lambda one: not one["ours"]["alarm"])]
         cells += [f"{_count(part, lambda one: one['ours']['first'])} of {len(part)}" for part in (small, below)]
-        cells += [str(len(clean)), _count(clean, lambda one: one["ours"]["alarm"])]
+        cells += [str(len(clean)), _count(clean, lambda one: one["ours"]["alarm"]), _count(clean, _is_undecided)]
         cells.append(f"{_count(harmless, lambda one: one['ours']['alarm'])} of {len(harmless)}")
         lines.append(_line(cells))
     return "\n".join([*lines, "", *_others(scores)])
@@ -52,6 +53,10 @@ def _others(scores: list[Score]) -> list[str]:
             cells += [f"{_both(*others, lambda one, key=key: one[key])} {of}" for key in ("other", "ours")]
         lines.append(_line(cells))
     return lines
+
+
+def _is_undecided(one: Score) -> bool:
+    return bool(one["ours"].get("undecided"))  # scores of earlier versions do not have it
 
 
 def _line(cells: Iterable[str]) -> str:

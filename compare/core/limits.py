@@ -68,6 +68,10 @@ class KindAmplification:
     outputs: int = 1
 
 
+RUNNING_STATISTICS = "running statistics"
+"""The basis of the drift of parameters that no optimizer updates."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drift:
     """How far parameters are apart after the first update, in units of the built-in limit; by what that rests on."""
@@ -120,7 +124,11 @@ class Limits:
 
     def drift(self, basis: str) -> float:
         """How many times the built-in limit parameters may be apart after the first update."""
-        return max([1.0, *(FACTOR * drift.excess for drift in self.drifts if drift.basis == basis)])
+        return max(1.0, self.drift_shown(basis) or 0.0)
+
+    def drift_shown(self, basis: str) -> float | None:
+        """Return the part of `drift` that the trusted run has shown; None if it has shown none."""
+        return max((FACTOR * drift.excess for drift in self.drifts if drift.basis == basis), default=None)
 
     @cached_property
     def _by_kind(self) -> dict[Hashable, list[KindResidual]]:

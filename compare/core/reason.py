@@ -99,6 +99,8 @@ class Why(Enum):
     DRIFT_UPDATES = auto()
     DRIFT_STATISTICS = auto()
     DRIFT_ONLY = auto()
+    DRIFT_ROUNDED = auto()
+    DRIFT_EARLIER = auto()  # the step before is not known: more than rounding, no more than two runs drift
     DRIFT_ROUNDING = auto()
     """The gradient of a parameter is rounding error on both sides, so its update is arbitrary."""
     UPDATE_DIFFERS = auto()

@@ -7,6 +7,7 @@ from shlex import quote
 from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.buffers import PREFIXES
+from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.request import Request
@@ -61,7 +62,7 @@ def completed(
         found[0] if is_first_known and found else None,
         tuple(found[1:] if is_first_known else found),
         tuple(harmless),
-        tuple(advice(named.findings[0], request, named) if named is not None else ()),
+        tuple(advice(named.findings[0], request, named) if named is not None else _advice_on_open(result, request)),
         (*_notes(result), *notes),
     )
     total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None) + len(result.merging)
@@ -80,6 +81,17 @@ def _notes(result: RequestResult) -> Iterator[Words]:
     if result.excused is not None:
         yield excused_phrase(result.excused, result.user_limits)
     yield from (phrase("missing: {what}", what=sentence) for sentence in result.missing)
+
+
+def _advice_on_open(result: RequestResult, request: Request) -> Iterator[Suggestion]:
+    """Return what decides about parameters that differ before the first step that was compared."""
+    if Cause.EARLIER not in result.unjudged:
+        return
+    yield Suggestion(phrase("collect the steps before on both sides, from step 0 on"))
+    yield Suggestion(
+        phrase("or show with a second correct run how far parameters drift"),
+        f"msprobe compare {quote(str(request.target))} {quote(str(request.golden))} --calibrate CLEAN",
+    )
 
 
 _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at what the other ranks put in"

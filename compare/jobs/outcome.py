@@ -481,7 +481,7 @@ def compared(
 
         comparison = with_user_limits(comparison, task.request.user_limits)
     located = updates.completed(locate(comparison, is_shown=is_shown), comparison)
-    return Compared(comparison, located, updates.judgement)
+    return Compared(*updates.opened(comparison, located), updates.judgement)
 
 
 def _say_unused(comparison: Comparison, label: str) -> None:

@@ -56,6 +56,7 @@ class Cause(Enum):
     IGNORED = "ignored by the user"
     UNSHOWN = "of arguments that differ, whose effect is below the noise"
     WIDE_BOUND = "whose inputs explain more than 10 %, which is inconclusive"
+    EARLIER = "of parameters that earlier steps, which were not compared, made differ by more than rounding"
 
     @property
     def is_exempt(self) -> bool:

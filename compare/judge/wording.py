@@ -290,6 +290,11 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.DRIFT_UPDATES: "The previous updates agree; the weights have drifted{by}",
     Why.DRIFT_STATISTICS: "The means changed equally; the weights have drifted",
     Why.DRIFT_ONLY: "The weights do not differ by more than run-to-run drift{by}",
+    Why.DRIFT_ROUNDED: "The weights differ by rounding only",
+    Why.DRIFT_EARLIER: (
+        "The weights differ by more than rounding, but not by more than run-to-run drift, and the step before was not "
+        "compared"
+    ),
     Why.DRIFT_ROUNDING: "Its gradient is rounding error on both sides, which the optimizer amplifies",
     Why.UPDATE_DIFFERS: lambda r: phrase(
         "The previous update differs by more than the optimizer and the gradients explain ({times})",

@@ -106,7 +106,7 @@ def _harmless(comparison: Comparison) -> Iterator[Divergence]:
             evidence = Harmless(difference, ground)
         kind = kinds.UNKNOWN if ground is None else kinds.HARMLESS
         file, line = user_line(_stack_of(comparison, event)) or ("", None)
-        yield Divergence(event.name, _cell_of(event), kind, evidence, judged.grade, file, line, at=event.at)
+        yield Divergence(event.name, cell_of(event), kind, evidence, judged.grade, file, line, at=event.at)
 
 
 def _stack_of(comparison: Comparison, event: Event) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def _stack_of(comparison: Comparison, event: Event) -> tuple[str, ...]:
     return next(dump.calls.stack(call) for dump, call in sides if call >= 0)
 
 
-def _cell_of(event: Event) -> str:
+def cell_of(event: Event) -> str:
     return (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
 
 
@@ -544,7 +544,7 @@ class _Walk:
         file, line = user_line(stack) or ("", None)
         grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
         self._findings.append(
-            Divergence(event.name, _cell_of(event), kind, evidence, grade, file, line, at=event.at, hidden=hidden)
+            Divergence(event.name, cell_of(event), kind, evidence, grade, file, line, at=event.at, hidden=hidden)
         )
 
     def _grows(self, finding: Divergence) -> Beyond | None:

@@ -28,9 +28,11 @@ class Rule(Enum):
 
 
 class Status(Enum):
-    """Whether an update of a parameter agrees with the golden's within noise."""
+    """Whether an update of a parameter agrees with the golden's within noise. `DRIFTED`: the step before is not known,
+    and the weights differ by more than rounding, but not by more than two correct runs drift."""
 
     AGREES = "agrees"
+    DRIFTED = "drifted"
     DIFFERS = "differs"
     UNSEEN = "unseen"
 
@@ -43,7 +45,7 @@ class Basis(Enum):
     | `SETTINGS` | the gradients of the previous step; for a state, of all | settings fitted to each side are equal |
     | `GRADIENTS` | the gradients of the previous step | updates differ as much as the gradients |
     | `UPDATES` | the weights of the previous step | updates hardly differ |
-    | `DRIFT` | only the weights | weights hardly differ |
+    | `DRIFT` | only the weights | weights differ by rounding, or by no more than a calibration allows |
     | `STATISTICS` | statistics of the previous step | means changed by equal amounts |
     | `ROUNDING` | the gradient of any step | it is rounding error on both sides, so that every update is equally good |
     """
@@ -76,7 +78,8 @@ class UpdateCause(Enum):
 @dataclass(frozen=True, slots=True)
 class UpdateVerdict:
     """Verdict on one parameter: its difference relative to the limit (above 1 it differs), and the basis. `hidden` is
-    the share of an update by which all updates may differ undetected; 0 if unknown."""
+    the share of an update by which all updates may differ undetected; 0 if unknown. `is_calibrated`: it agrees by what
+    a calibration has shown."""
 
     parameter: str
     golden: str
@@ -84,6 +87,7 @@ class UpdateVerdict:
     basis: Basis
     excess: float = 0.0
     hidden: float = 0.0
+    is_calibrated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +140,8 @@ class UpdateJudgement:
 
     @property
     def agreeing(self) -> tuple[str, ...]:
-        """Return the parameters whose differences are the drift of two noisy runs."""
-        return tuple(v.parameter for v in self.verdicts if v.status is Status.AGREES)
+        """Return the parameters whose differences are the drift of two noisy runs, or may be."""
+        return tuple(v.parameter for v in self.verdicts if v.status in (Status.AGREES, Status.DRIFTED))
 
     @property
     def lacks_step_before(self) -> bool:
@@ -313,6 +317,7 @@ class Missing(Enum):
     PRODUCER = "producer"
     IN_BETWEEN = "in_between"
     EFFECT = "effect"
+    EARLIER = "earlier"
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,10 @@ _MISSING = {
     ),
     Missing.PRODUCER: "it is unknown whether it began earlier, because {names} could not be judged",
     Missing.EFFECT: "its effect is unknown: it would be smaller than the noise of the outputs",
+    Missing.EARLIER: (
+        "{names} differ by more than rounding, but not by more than two correct runs drift, and the step before was "
+        "not compared"
+    ),
     Missing.IN_BETWEEN: "no recorded call begins it, records in between are missing",
 }
 
@@ -498,8 +502,9 @@ def _(found: OtherCall) -> Phrase:
 @describe.register
 def _(found: Unclear) -> Phrase:
     missing = phrase(_MISSING[found.missing], names=some(found.names), side=found.side)
-    what = _difference(found.difference) if found.difference else ""
-    return phrase("{what}; {missing}", what=what, missing=missing)
+    if not found.difference:
+        return missing
+    return phrase("{what}; {missing}", what=_difference(found.difference), missing=missing)
 
 
 def _difference(found: Difference) -> Phrase:

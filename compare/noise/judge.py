@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.core.limits import BUILT_IN, Limits
+from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits
 from msprobe.compare.core.noise import (
     OPAQUE,
     ROUNDING,
@@ -55,9 +55,6 @@ from .verdicts import entered, with_harmless_structure
 
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
-
-RUNNING_STATISTICS = "running statistics"
-"""What a calibration calls the drift of what is updated by no optimizer."""
 
 
 def judge_under_noise(

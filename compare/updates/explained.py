@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits, LimitSource
+from msprobe.compare.core.reason import Reason, Reasons, Why
+from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.locate.find import Located
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.locate.find import Located, cell_of
 from msprobe.compare.locate.finding import (
     Basis,
     Divergence,
+    Missing,
     Parameters,
     Status,
+    Unclear,
     Updated,
     UpdateJudgement,
     UpdateVerdict,
@@ -40,7 +43,10 @@ _WHY = {
 }
 """Why a parameter whose update agrees is no difference."""
 
-_PASS, _ERROR = GRADES.index("pass"), GRADES.index("error")
+_DRIFT = (Status.AGREES, Status.DRIFTED)
+"""What a difference of weights that does not exceed drift is."""
+
+_PASS, _ERROR, _UNJUDGED = GRADES.index("pass"), GRADES.index("error"), GRADES.index("unjudged")
 
 
 class Updates:
@@ -85,7 +91,62 @@ class Updates:
             elif is_of_parameters and rows:
                 finding = replace(finding, evidence=Updated(judgement, is_drift=True))
             findings.append(finding)
-        return Located(tuple(findings), {row: role for row, role in located.roles.items() if row not in rows})
+        roles = {row: role for row, role in located.roles.items() if row not in rows}
+        return replace(located, findings=tuple(findings), roles=roles)
+
+    def opened(self, comparison: Comparison, located: Located) -> tuple[Comparison, Located]:
+        """Return the comparison in which parameters have no verdict that differ by more than rounding, where the step
+        before was not compared, with a finding that names them: correct runs drift, and a fault of an earlier step may
+        change as little.
+
+        This comes last: results that were computed from these parameters are judged as if they had only drifted.
+        """
+        if not comparison.target.step or self._limits.is_exact:
+            return comparison, located
+        rows = [row for row, reasons in comparison.reasons.items() if _is_open(reasons)]
+        if (running := _running_apart(comparison, self._limits)) and not self._before():
+            rows += running
+        rows = sorted(row for row in rows if comparison.grades[row] == _PASS)
+        if not rows:
+            return comparison, located
+        grades, causes, reasons = comparison.grades.copy(), comparison.causes.copy(), dict(comparison.reasons)
+        grades[rows], causes[rows] = _UNJUDGED, CAUSES.index(Cause.EARLIER)
+        reasons |= dict.fromkeys(rows, (Reason(Why.DRIFT_EARLIER),))
+        found = replace(comparison, grades=grades, causes=causes, reasons=reasons)
+        return found, replace(located, harmless=(*located.harmless, self._unknown(found, rows)))
+
+    def _unknown(self, comparison: Comparison, rows: Sequence[int]) -> Divergence:
+        """Return the finding that names the parameters of these rows, those that differ most first."""
+        from .tracks import parameter_pairs
+
+        excess = {v.parameter: v.excess for v in self.judgement.verdicts} if self.judgement is not None else {}
+        open_ones = set(rows)
+        names = [pair.target for pair in parameter_pairs(comparison) if not open_ones.isdisjoint(pair.rows)]
+        names.sort(key=lambda name: -excess.get(name, 0.0))
+        place = int(comparison.pairs.call_of[rows[0]])
+        event = next(event for event in events(comparison.pairs) if event.place == place)
+        evidence = Unclear(Missing.EARLIER, tuple(dict.fromkeys(names)))
+        return Divergence(event.name, cell_of(event), kinds.UNKNOWN, evidence, "unjudged", at=event.at)
+
+
+def _is_open(reasons: Reasons) -> bool:
+    return any(reason.why is Why.DRIFT_EARLIER for reason in reasons)
+
+
+def _running_apart(comparison: Comparison, limits: Limits) -> list[int]:
+    """Return the rows of running statistics of normalization layers that differ by more than rounding, unless a
+    calibration has shown how far they drift."""
+    if limits.drift_shown(RUNNING_STATISTICS) is not None:
+        return []
+    from .tracks import differ_by_rounding, parameter_pairs
+
+    return [
+        row
+        for pair in parameter_pairs(comparison)
+        if pair.target.rpartition(".")[2] in RUNNING
+        for row in pair.rows
+        if comparison.equal[row] != EQUAL and not differ_by_rounding(comparison, row)
+    ]
 
 
 def _is_running(finding: Divergence) -> bool:
@@ -104,20 +165,28 @@ def _differing(comparison: Comparison) -> "list[ParameterPair]":
 
 def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
     """The judgement in which parameters agree that have drifted no further than a calibration allows."""
-    allowed = {
-        v.parameter
+    verdicts = [
+        replace(v, status=Status.AGREES, is_calibrated=True) if _is_allowed(v, limits) else v
         for v in judgement.verdicts
-        if v.status is Status.DIFFERS and v.excess <= limits.drift(v.basis.value)
-    }
+    ]
+    allowed = {v.parameter for v in verdicts if v.is_calibrated}
     if not allowed:
         return judgement
-    verdicts = (replace(v, status=Status.AGREES) if v.parameter in allowed else v for v in judgement.verdicts)
     left = ((d, tuple(p for p in d.parameters if p not in allowed)) for d in judgement.differences)
     return replace(
         judgement,
         verdicts=tuple(verdicts),
         differences=tuple(replace(d, parameters=parameters) for d, parameters in left if parameters),
     )
+
+
+def _is_allowed(verdict: UpdateVerdict, limits: Limits) -> bool:
+    """Return whether a parameter agrees by what a calibration has shown, and by nothing else."""
+    basis = verdict.basis.value
+    if verdict.status is Status.DIFFERS:
+        return verdict.excess <= limits.drift(basis)
+    shown = limits.drift_shown(basis)
+    return verdict.status is Status.DRIFTED and shown is not None and verdict.excess <= shown
 
 
 def _with_updates(comparison: Comparison, judgement: UpdateJudgement, pairs: "Sequence[ParameterPair]") -> Comparison:
@@ -127,7 +196,7 @@ def _with_updates(comparison: Comparison, judgement: UpdateJudgement, pairs: "Se
     for pair in pairs:
         if (verdict := verdicts.get((pair.target, pair.golden))) is None:
             continue
-        is_drift = verdict.status is Status.AGREES
+        is_drift = verdict.status in _DRIFT
         for row in (row for row in pair.rows if comparison.equal[row] != EQUAL):
             grades[row], causes[row] = _PASS if is_drift else _ERROR, NO_CAUSE
             reasons[row] = (_reason(verdict),)
@@ -137,15 +206,23 @@ def _with_updates(comparison: Comparison, judgement: UpdateJudgement, pairs: "Se
 def _reason(verdict: UpdateVerdict) -> Reason:
     if verdict.status is Status.DIFFERS:
         return Reason(Why.UPDATE_DIFFERS, name=verdict.basis.value, excess=verdict.excess)
-    names = (LimitSource.CALIBRATED.value,) if verdict.excess > 1 else ()
-    return Reason(_WHY[verdict.basis], names=names, amount=verdict.hidden)
+    names = (LimitSource.CALIBRATED.value,) if verdict.is_calibrated else ()
+    return Reason(_why(verdict), names=names, amount=verdict.hidden)
+
+
+def _why(verdict: UpdateVerdict) -> Why:
+    if verdict.status is Status.DRIFTED:
+        return Why.DRIFT_EARLIER
+    if verdict.basis is Basis.DRIFT and not verdict.is_calibrated:
+        return Why.DRIFT_ROUNDED
+    return _WHY[verdict.basis]
 
 
 def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:
     """The rows of parameters that have drifted, where no parameter differs otherwise; none else."""
     from .tracks import parameter_pairs
 
-    agreeing = {(v.parameter, v.golden) for v in judgement.verdicts if v.status is Status.AGREES}
+    agreeing = {(v.parameter, v.golden) for v in judgement.verdicts if v.status in _DRIFT}
     pairs = parameter_pairs(comparison)
     rows = {row for pair in pairs if (pair.target, pair.golden) in agreeing for row in pair.rows}
     others = {row for pair in pairs for row in pair.rows} - rows

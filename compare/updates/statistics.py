@@ -29,7 +29,7 @@ from msprobe.compare.locate.finding import (
 from msprobe.store.record import Statistics
 
 from .fit import Form, uncorrected
-from .judgement import drift_excess, drift_of_gradients, verdict_of
+from .judgement import drift_excess, drift_of_gradients, rounding_excess, verdict_of, verdict_of_weights
 from .settings import BETAS, by_another, frozen
 
 _MOVED = 20.0
@@ -137,6 +137,13 @@ class Summary:
         apart = max(abs(target.scale - golden.scale), abs(target.now.mean - golden.now.mean))
         return drift_excess(apart, golden.now.mean, golden.scale, self.is_vector, explained=explained)
 
+    @property
+    def is_rounded(self) -> bool:
+        """Return whether the weights of both sides differ by rounding alone, as far as statistics show."""
+        target, golden = self.target, self.golden
+        pairs = zip((*target.now[:3], target.scale), (*golden.now[:3], golden.scale), strict=True)
+        return rounding_excess(max(abs(t - g) for t, g in pairs), golden.scale, golden.ulp) <= 1
+
 
 def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement:
     """What statistics show of the updates that led to the parameters of step `step`."""
@@ -174,7 +181,7 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     verdicts = tuple(
         replace(verdict_of(p.name, p.golden_name, basis, excess), hidden=beyond.hidden)
         if basis is Basis.STATISTICS
-        else verdict_of(p.name, p.golden_name, basis, excess)
+        else verdict_of_weights(p.name, p.golden_name, excess, is_rounded=p.is_rounded)
         for p, (basis, excess) in ((p, judged(p)) for p in parameters)
     )
     agreeing = sum(v.status is Status.AGREES for v in verdicts)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from math import hypot, inf, nan, prod, sqrt
+from math import hypot, inf, isfinite, nan, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,23 @@ def parameter_pairs(comparison: Comparison) -> list[ParameterPair]:
             found[key] = ParameterPair(*key, view.target, view.golden, view.is_part)
         found[key].rows.append(row)
     return list(found.values())
+
+
+def differ_by_rounding(comparison: Comparison, row: int) -> bool:
+    """Return whether a pair of records of floating dtype differs by rounding alone, by its statistics."""
+    pairs = comparison.pairs
+    found = [
+        (four, prod(columns.shape(at) or ()), columns, at)
+        for columns, at in (
+            (pairs.target.columns, int(pairs.target_rows[row])),
+            (pairs.golden.columns, int(pairs.golden_rows[row])),
+        )
+        if (statistics := columns.statistics(at)) is not None and isfinite((four := Four.of(statistics)).norm)
+    ]
+    if len(found) < 2:
+        return False
+    target, golden = (Moments(None, four, size, _ulp(columns.dtype(at))) for four, size, columns, at in found)
+    return Summary("", "", target, golden).is_rounded
 
 
 Steps = Sequence[tuple[Dump, Dump]]
@@ -208,7 +225,7 @@ class _Parameters:
 
     def ulp(self, name: str) -> float:
         """The spacing at 1 of a parameter's dtype."""
-        return 2.0 ** -_DIGITS.get(canonical(self.dump.columns.dtype(self.first[name])), 23)
+        return _ulp(self.dump.columns.dtype(self.first[name]))
 
     def weight(self, name: str, view: str, each: int) -> Floats | None:
         """Some elements of a parameter; None where they are not known."""
@@ -239,6 +256,10 @@ class _Parameters:
         except (MsprobeError, OSError):  # the comparison says what is missing; here it is only not judged
             return None
         return found if np.isfinite(found).all() else None
+
+
+def _ulp(dtype: str) -> float:
+    return 2.0 ** -_DIGITS.get(canonical(dtype), 23)
 
 
 def _picked(array: Any, each: int) -> Floats:
