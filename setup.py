@@ -17,27 +17,26 @@ packages = [
 ]
 
 EXTENSIONS = [
-    # Optional: without a compiler the numpy passes of base/statistic.py serve.
+    # Optional: without it the NumPy passes of base/statistic.py are used.
     Extension(
         "msprobe.base._statistic",
-        ["msprobe_ms/base/_statistic.c"],
+        [f"msprobe_ms/base/{name}.c" for name in ("_statistic", "_record", "_brief", "_passes", "_digest")],
         depends=[
-            "msprobe_ms/base/_statistic_pass.h",
-            "msprobe_ms/base/_statistic_block.h",
-            "msprobe_ms/base/_brief.h",
-            "msprobe_ms/base/_brief_block.h",
-            "msprobe_ms/base/_finite.h",
+            "msprobe_ms/base/_statistic.h",
+            "msprobe_ms/base/_passes.h",
+            "msprobe_ms/base/_passes.inc",
+            "msprobe_ms/base/_passes_block.inc",
             "msprobe_ms/base/_digest.h",
-            "msprobe_ms/base/_record.h",
+            "msprobe_ms/base/_float_mode.h",
             "msprobe_ms/base/_schema.h",
         ],
-        extra_compile_args=["-O3", "-pthread"],
+        extra_compile_args=["-O3", "-pthread", "-fvisibility=hidden"],
         extra_link_args=["-pthread"],
         optional=True,
     ),
     # Optional: without it functions of C are replaced at their names; see base/in_place.py.
     Extension("msprobe.base._in_place", ["msprobe_ms/base/_in_place.c"], optional=True),
-    # Optional: without it the classes of cell_dump/backward.py and gradient.py serve.
+    # Optional: without it the classes of cell_dump/backward.py and gradient.py are used.
     Extension(
         "msprobe.cell_dump._gradients",
         [f"cell_dump/{name}.c" for name in ("_gradients", "_backward", "_guard", "_insistent", "_placing")],
@@ -45,9 +44,9 @@ EXTENSIONS = [
         extra_compile_args=["-fvisibility=hidden"],
         optional=True,
     ),
-    # Optional: without it the operators of graph_save/transport/callback.py serve.
+    # Optional: without it the operators of graph_save/transport/callback.py are used.
     Extension("msprobe.graph_save._operators", ["graph_save/_operators.c"], optional=True),
-    # Optional: without it store/flatten.py takes every entry.
+    # Optional: without it store/flatten.py reads every entry.
     Extension(
         "msprobe.store._entries",
         ["msprobe_ms/store/_entries.c"],
@@ -56,12 +55,17 @@ EXTENSIONS = [
         extra_compile_args=["-O3"],
         optional=True,
     ),
-    # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
-    # that every instruction set rounds alike.
+    # Optional: without it the NumPy passes of compare/measure/block.py are used. Operations are not fused, so that all
+    # instruction sets return the same bits.
     Extension(
         "msprobe.compare.measure._measure",
         ["compare/measure/_measure.c"],
-        depends=["compare/measure/_measure_sweep.h", "compare/measure/_measure_chunk.h"],
+        depends=[
+            "compare/measure/_measure_sweep.inc",
+            "compare/measure/_measure_chunk.inc",
+            "msprobe_ms/base/_float_mode.h",
+        ],
+        include_dirs=["msprobe_ms/base"],
         extra_compile_args=["-O3", "-ffp-contract=off"],
         optional=True,
     ),
@@ -69,7 +73,6 @@ EXTENSIONS = [
     Extension(
         "msprobe.compare.tables._cells",
         ["compare/tables/_cells.cpp"],
-        depends=["compare/tables/_shortest.h"],
         extra_compile_args=["-O3", "-std=c++17"],
         language="c++",
         optional=True,

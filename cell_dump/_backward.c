@@ -1,12 +1,12 @@
-/* A call's backward while its gradients arrive: what the class `Backward` of backward.py does, and is read there. */
+/* The backward pass of a call, from its first gradient to its last: the class `Backward` of backward.py in C, documented there. */
 
 #include "_gradients.h"
 
-/* Bytes that grow, for JSON in UTF-8. */
+/* A growing buffer for JSON in UTF-8. */
 struct bytes {
     char *at; /* owned */
     Py_ssize_t length, room;
-    int failed; /* with an exception */
+    int failed; /* whether an exception is set */
 };
 
 static void add(struct bytes *to, const char *text, Py_ssize_t length)
@@ -31,7 +31,7 @@ static void add(struct bytes *to, const char *text, Py_ssize_t length)
 static void add_text(struct bytes *to, PyObject *text)
 {
     Py_ssize_t length;
-    const char *letters = PyUnicode_AsUTF8AndSize(text, &length); /* the text's own */
+    const char *letters = PyUnicode_AsUTF8AndSize(text, &length); /* borrowed from the text */
     if (letters == NULL)
         to->failed = 1;
     else
@@ -57,7 +57,7 @@ int flag(PyObject *of, PyObject *name)
     return is_true;
 }
 
-/* A function of backward.py, for what is rare. */
+/* Return (new) a function of backward.py, for rare cases. */
 PyObject *of_python(const char *name)
 {
     PyObject *module = PyImport_ImportModule("msprobe.cell_dump.backward");          /* new */
@@ -73,7 +73,7 @@ PyObject *none_or_error(int failed)
     Py_RETURN_NONE;
 }
 
-/* What is expected and has come for one argument; it holds nothing that could hold it. */
+/* Gradients expected and received for one argument. It cannot be part of a reference cycle, so it needs no traversal. */
 typedef struct {
     PyObject_HEAD
     Py_ssize_t expected, parts;
@@ -208,7 +208,7 @@ static int come_late(Backward *of, const char *side, PyObject *place)
     return failed ? -1 : 0;
 }
 
-/* Return a record marked as the sum over every user of the tensor; null stays null. */
+/* Return (new) a record marked as the sum over every user of the tensor; null is returned as it is. */
 static PyObject *accumulated(PyObject *record /* new, or NULL with an exception */)
 {
     PyObject *made = record; /* new */
@@ -216,7 +216,7 @@ static PyObject *accumulated(PyObject *record /* new, or NULL with an exception 
         goto done;
     struct bytes text = {0};
     add_text(&text, record);
-    text.length -= !text.failed; /* the brace that ends it */
+    text.length -= !text.failed; /* without the closing brace */
     ADD(&text, ",\"gradient\":\"accumulated\"}");
     made = text_of(&text);
     Py_DECREF(record);
@@ -247,11 +247,11 @@ done:
     return made;
 }
 
-/* The record of a gradient; of one node's the same for every call, by its index in `memo`, a dict or NULL. */
+/* Return (new) the record of a gradient. All calls with hooks on the same node share it: `memo`, a dict or NULL, has it by index. */
 static PyObject *record_of(Backward *of, PyObject *gradient, const char *side, PyObject *place, Py_ssize_t index, PyObject *memo)
 {
     PyObject *key = NULL, *made = NULL; /* new */
-    int saves = memo ? flag(of->describer, words.saves) : 1; /* then its record names a file of its own */
+    int saves = memo ? flag(of->describer, words.saves) : 1; /* then each record has a separate file */
     if (saves < 0)
         goto done;
     if (saves) {
@@ -272,7 +272,7 @@ done:
     return made;
 }
 
-/* Ask the session, once, whether what this backward collects is kept. */
+/* Query the session once whether the gradients of this backward pass are kept. */
 static int begin(Backward *of)
 {
     PyObject *kept = NULL; /* new */
@@ -374,12 +374,12 @@ done:
     return failed ? -1 : 0;
 }
 
-/* The record of what came for an argument. */
+/* Return (new) the record of the gradient of an argument. */
 static PyObject *gradient_of(Backward *of, PyObject *place, Part *part)
 {
     PyObject *kind = NULL, *at = NULL, *record; /* new */
     if (part->to_leaf && part->parts < part->expected) {
-        record = PyUnicode_FromString("null"); /* nobody wants it: what came is what some node computed besides */
+        record = PyUnicode_FromString("null"); /* not required: a node computed it in addition to others */
         goto done;
     }
     if (part->total != NULL) {
@@ -396,7 +396,7 @@ done:
     return record;
 }
 
-/* Add a container inside of a value, as Python fills it. */
+/* Add a container inside a value, filled by Python. */
 static void add_filled_by_python(struct bytes *to, PyObject *shape, PyObject *records)
 {
     PyObject *fill = of_python("fill");                                                                             /* new */
@@ -411,7 +411,7 @@ static void add_filled_by_python(struct bytes *to, PyObject *shape, PyObject *re
     Py_XDECREF(text);
 }
 
-/* `records` may be NULL: there are none. */
+/* Add a value with the records of its tensors; `records` is NULL if there are none. */
 static void add_filled(struct bytes *to, PyObject *shape, PyObject *records)
 {
     if (shape == NULL || shape == Py_None)
@@ -457,7 +457,7 @@ static PyObject *records_of(Backward *of)
     return records;
 }
 
-/* Write what has come. */
+/* Write the gradients that arrived. */
 static int write_out(Backward *of)
 {
     PyObject *records = of->kept ? records_of(of) : NULL;                                                                /* new */
@@ -473,7 +473,7 @@ static int write_out(Backward *of)
     return failed ? -1 : 0;
 }
 
-/* Write what has come and notify the enclosing call; a second time does nothing. */
+/* Write the gradients that arrived and notify the enclosing call; does nothing if called again. */
 static int finish(Backward *of)
 {
     if (of->done)
@@ -492,14 +492,14 @@ int arrived(Backward *of)
     return --of->waiting == 0 && !of->done ? finish(of) : 0;
 }
 
-/* Finish what has begun inside this call, then the call. */
+/* Finish the calls inside this call that have begun, then this call. */
 int finish_all(Backward *of)
 {
     int failed = Py_EnterRecursiveCall(" while a backward ends");
     if (failed)
         return -1;
     for (Py_ssize_t i = of->inner ? PyList_GET_SIZE(of->inner) : 0; !failed && i-- > 0;) {
-        if (of->inner == NULL || i >= PyList_GET_SIZE(of->inner)) /* it has ended meanwhile */
+        if (of->inner == NULL || i >= PyList_GET_SIZE(of->inner)) /* it ended in the meantime */
             break;
         Backward *inner = (Backward *)Py_NewRef(PyList_GET_ITEM(of->inner, i)); /* new */
         failed = inner->begun ? finish_all(inner) : 0;
@@ -617,7 +617,7 @@ static PyGetSetDef BACKWARD_GETTERS[] = {
 
 PyTypeObject BACKWARD = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "msprobe.cell_dump._gradients.Backward",
-    .tp_doc = "As `Backward` of backward.py.",
+    .tp_doc = "The class `Backward` of backward.py in C.",
     .tp_basicsize = sizeof(Backward),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = backward_new,

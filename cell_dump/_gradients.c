@@ -1,5 +1,5 @@
-/* Gradient hooks on the nodes of the autograd graph: what `NodeGradients` of gradient.py does, and is read there. The same
- * steps in the same order, so that both make the same dump; no object is made that Python would only count and collect.
+/* Gradient hooks on the nodes of the autograd graph: `NodeGradients` of gradient.py in C, documented there. It does the same
+ * steps in the same order, so that both write the same dump, but creates fewer Python objects.
  */
 
 #include "_gradients.h"
@@ -66,8 +66,8 @@ PyTypeObject WATCH = {
     .tp_clear = (inquiry)watch_clear,
 };
 
-/* Return an array of `count` with room for one more, which takes its place: it grows to the next power of two. NULL with an
- * exception without memory; then the array stays as it is. */
+/* Return the array, reallocated to the next power of two if it has no room for another element after `count`. NULL with an
+ * exception if there is no memory; then the array is unchanged. */
 void *grown(void *array, Py_ssize_t count, size_t size)
 {
     if (count & (count - 1) || (count == 0 && array != NULL))
@@ -76,7 +76,8 @@ void *grown(void *array, Py_ssize_t count, size_t size)
     return larger ? larger : PyErr_NoMemory();
 }
 
-static int let_go(Watch *watch)
+/* Remove the hooks of a node from the table, and release the node. */
+static int release_node(Watch *watch)
 {
     Nodes *owner = watch->owner; /* borrowed */
     if (owner != NULL && watch->key != NULL && PyDict_GetItemWithError(owner->watches, watch->key) == (PyObject *)watch
@@ -87,7 +88,7 @@ static int let_go(Watch *watch)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* A number of a node; nodes without one say 2^64 - 1, which stays below `NO_NODE`. */
+/* Read the sequence number of a node; nodes without one return 2^64 - 1, which is read as `NO_NODE - 1`. */
 int number_of(PyObject *value /* new, or NULL with an exception */, long long *number)
 {
     int is_over = 0;
@@ -140,7 +141,7 @@ int called(PyObject *none /* new, or NULL with an exception */)
     return failed ? -1 : 0;
 }
 
-/* As the methods of `Backward`, of whatever class that has them. */
+/* The methods of `Backward`, in C or of another class in Python. */
 static int all_finish(PyObject *of)
 {
     return IS_OURS(of) ? finish_all((Backward *)of) : called(PyObject_CallMethod(of, "finish_all", NULL));
@@ -172,7 +173,7 @@ int expects(PyObject *of, PyObject *places, int to_leaf)
     return failed;
 }
 
-/* Leave out of `begun` what is done. */
+/* Remove finished calls from `begun`. */
 static int forget_done(Nodes *nodes)
 {
     PyObject *left = PyList_New(0); /* new */
@@ -188,7 +189,7 @@ static int forget_done(Nodes *nodes)
     return failed ? -1 : 0;
 }
 
-/* As `NodeGradients._finish_above`. */
+/* See `NodeGradients._finish_above`. */
 static int finish_above(Nodes *nodes, long long sequence)
 {
     int is_any_done = 0, failed = 0;
@@ -210,7 +211,7 @@ static int finish_above(Nodes *nodes, long long sequence)
     return failed ? -1 : 0;
 }
 
-/* `memo` may be NULL. */
+/* Pass the gradient of a result to its call; `memo` may be NULL. */
 static int passed_on(Nodes *nodes, const struct before *to, PyObject *gradients, PyObject *memo)
 {
     PyObject *gradient = PySequence_GetItem(gradients, to->index); /* new */
@@ -224,20 +225,20 @@ static int passed_on(Nodes *nodes, const struct before *to, PyObject *gradients,
     return failed || one_arrived(to->backward) < 0 ? -1 : 0;
 }
 
-/* As `NodeGradients._incoming`: the prehook of a node. */
+/* The prehook of a node; see `NodeGradients._incoming`. */
 static PyObject *watch_incoming(PyObject *self, PyObject *gradients)
 {
     Watch *watch = (Watch *)self; /* borrowed */
-    PyObject *memo = NULL;        /* new, or NULL where it is not needed */
+    PyObject *memo = NULL;        /* new, or NULL if it is not needed */
     int failed = 0;
     if (watch->owner == NULL)
         Py_RETURN_NONE;
-    Nodes *nodes = (Nodes *)Py_NewRef(watch->owner); /* new, as the watch may be cleared meanwhile */
+    Nodes *nodes = (Nodes *)Py_NewRef(watch->owner); /* new, as the watch may be cleared in the meantime */
     if (!nodes->running) {
         nodes->running = 1;
         failed = called(PyObject_CallOneArg(nodes->when_backward_ends, nodes->final)) < 0;
     }
-    failed = failed || finish_above(nodes, watch->sequence) < 0 || (!watch->afters && let_go(watch) < 0);
+    failed = failed || finish_above(nodes, watch->sequence) < 0 || (!watch->afters && release_node(watch) < 0);
     if (failed)
         goto done;
     if (watch->befores > 1 || (watch->befores && watch->before[0].passing)) {
@@ -245,7 +246,7 @@ static PyObject *watch_incoming(PyObject *self, PyObject *gradients)
         failed = memo == NULL;
     }
     for (Py_ssize_t i = watch->befores; !failed && i-- > 0;) {
-        if (i >= watch->befores) /* forgotten meanwhile */
+        if (i >= watch->befores) /* removed in the meantime */
             continue;
         struct before to = watch->before[i];
         Py_INCREF(to.backward);
@@ -262,7 +263,7 @@ done:
     return none_or_error(failed);
 }
 
-/* `memo` may be NULL. */
+/* Pass the gradient of arguments to their call; `memo` may be NULL. */
 static int contributed(const struct after *to, PyObject *gradients, PyObject *memo)
 {
     PyObject *gradient = NULL; /* new */
@@ -277,14 +278,14 @@ static int contributed(const struct after *to, PyObject *gradients, PyObject *me
     return failed || one_arrived(to->backward) < 0 ? -1 : 0;
 }
 
-/* As `NodeGradients._contributed`: the hook of a node. */
+/* The hook of a node; see `NodeGradients._contributed`. */
 static PyObject *watch_contributed(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     Watch *watch = (Watch *)self; /* borrowed */
-    PyObject *memo = NULL;        /* new, or NULL where it is not needed */
+    PyObject *memo = NULL;        /* new, or NULL if it is not needed */
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "a hook of a node takes 2 arguments, not %zd", count);
-    int failed = let_go(watch) < 0;
+    int failed = release_node(watch) < 0;
     if (!failed && (watch->afters > 1 || (watch->afters && PyTuple_GET_SIZE(watch->after[0].places) > 1))) {
         memo = PyDict_New();
         failed = memo == NULL;
@@ -333,7 +334,7 @@ static PyObject *nodes_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     made->watches = PyDict_New();
     made->begun = PyList_New(0);
     ended = failed ? NULL : PyCFunction_New(&ENDED, (PyObject *)made);
-    made->final = ended ? PyObject_CallOneArg(hook, ended) : NULL; /* kept: the framework may drop its last reference without the GIL */
+    made->final = ended ? PyObject_CallOneArg(hook, ended) : NULL; /* kept, because the framework may release its last reference without the GIL */
     if (!made->final || !made->watches || !made->begun)
         Py_CLEAR(made);
 done:
@@ -379,7 +380,7 @@ static PyObject *nodes_forget(Nodes *of, PyObject *Py_UNUSED(none))
         of->watches = watches;
         return NULL;
     }
-    while (PyDict_Next(watches, &at, &key, &watch)) { /* nobody else knows this dict any more */
+    while (PyDict_Next(watches, &at, &key, &watch)) { /* no other code uses this dict */
         Py_CLEAR(((Watch *)watch)->key);
         Py_CLEAR(((Watch *)watch)->node);
         forget_calls((Watch *)watch);
@@ -406,7 +407,7 @@ static PyMemberDef NODES_MEMBERS[] = {{"running", T_BOOL, offsetof(Nodes, runnin
 
 static PyTypeObject NODES = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "msprobe.cell_dump._gradients.Nodes",
-    .tp_doc = "As `NodeGradients` of gradient.py.",
+    .tp_doc = "The class `NodeGradients` of gradient.py in C.",
     .tp_basicsize = sizeof(Nodes),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = nodes_new,
@@ -432,7 +433,7 @@ static struct PyModuleDef MODULE = {
     .m_methods = METHODS,
 };
 
-/* Make a text, new, until the process ends. */
+/* Create an interned text; new, never released. */
 static int named(PyObject **word, const char *text) { return (*word = PyUnicode_InternFromString(text)) != NULL; }
 
 static int name_all(void)

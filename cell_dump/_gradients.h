@@ -1,8 +1,8 @@
-/* What the sources of the extension `_gradients` share.
+/* Declarations shared by the sources of the extension `_gradients`.
  *
  * Ownership: a parameter is borrowed unless its declaration says `new`: then the function takes the reference. An object
  * that a function returns is new unless its declaration says `borrowed`; NULL is an error. A function that returns an int
- * returns -1 with an exception, else 0, or what its name asks.
+ * returns -1 with an exception, else 0, or the answer to the question in its name.
  */
 
 #ifndef MSPROBE_GRADIENTS_H
@@ -18,16 +18,16 @@
 
 #define TAKES(function, how) (PyCFunction)(void (*)(void))function, how
 
-#define NO_NODE LLONG_MAX /* the lowest number among no nodes */
+#define NO_NODE LLONG_MAX /* above the sequence number of every node */
 
-/* Names of attributes, made once; new, until the process ends. */
+/* Names of attributes; new, never released. */
 extern struct words {
     PyObject *is_quick, *reader, *tensor, *saves, *begin_backward, *end_backward, *collects_input, *collects_output;
     PyObject *busy, *api, *note, *closed, *guard, *keeps_backwards, *next_functions, *sequence, *prehook, *hook, *lowest, *expect;
 } words;
 
 extern PyObject *quote;         /* new: of the json module, a text as JSON in ASCII */
-extern PyObject *kernel_record; /* new: of `base/_statistic.c`; NULL where that was not built */
+extern PyObject *kernel_record; /* new: `record` of the extension `base._statistic`; NULL if it was not built */
 extern PyObject *leaf_source;   /* new: "leaf" as JSON */
 extern PyObject *code_source;   /* new: "code" as JSON */
 
@@ -35,7 +35,7 @@ PyObject *none_or_error(int failed);
 int flag(PyObject *of, PyObject *name);
 PyObject *of_python(const char *name);
 
-/* ---- _backward.c: a call's backward while its gradients arrive --------------------------------------------------- */
+/* ---- _backward.c: the backward pass of a call ----------------------------------------------------------------- */
 
 typedef struct backward {
     PyObject_HEAD
@@ -44,7 +44,7 @@ typedef struct backward {
     char begun, done, kept;
     long long lowest;
     Py_ssize_t waiting;
-    PyObject *inner, *incoming, *expected, *outgoing, *arguments, *results; /* new, or NULL where there is none */
+    PyObject *inner, *incoming, *expected, *outgoing, *arguments, *results; /* new, or NULL */
 } Backward;
 
 extern PyTypeObject PART, BACKWARD;
@@ -58,7 +58,7 @@ Arrival incoming, contribute;
 int arrived(Backward *of);
 int finish_all(Backward *of);
 
-/* ---- _guard.c: hooks that the training does not feel ------------------------------------------------------------- */
+/* ---- _guard.c: hooks whose exceptions do not reach the training ------------------------------------------------- */
 
 extern PyTypeObject GUARD, HOOK;
 
@@ -71,7 +71,7 @@ PyObject *insistent(PyObject *module, PyObject *function);
 
 struct before {
     PyObject *backward, *place; /* new */
-    PyObject *passing;          /* new: places of the arguments that the result is; or NULL */
+    PyObject *passing;          /* new: places of the arguments that are the same tensor as the result; or NULL */
     Py_ssize_t index;
     int shared;
 };
@@ -89,17 +89,17 @@ struct producer {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *tensor, *name_of, *node_of, *index_of, *identity, *is_leaf, *probe, *when_backward_ends; /* new: the graph's */
+    PyObject *tensor, *name_of, *node_of, *index_of, *identity, *is_leaf, *probe, *when_backward_ends; /* new: methods of the graph */
     PyObject *make_hook, *flush, *final, *watches, *begun;                                             /* new */
-    PyObject *weak;                                                                                    /* Python's */
+    PyObject *weak;                                                                                    /* list of weak references, managed by Python */
     char running;
 } Nodes;
 
-/* A node with hooks of ours; see the class of the same name in gradient.py. */
+/* A node with hooks of this tool; see the class of the same name in gradient.py. */
 typedef struct {
     PyObject_HEAD
     Nodes *owner;         /* new, or NULL */
-    PyObject *key, *node; /* new, or NULL after the node was let go of */
+    PyObject *key, *node; /* new, or NULL after the node was released */
     long long sequence;
     int is_leaf, is_hooked;
     Py_ssize_t befores, afters, producers;

@@ -1,8 +1,8 @@
-/* Hooks that the training does not feel: what `Session.hook` and `Session.guard` do, and is read there. */
+/* Hooks whose exceptions do not reach the training: `Session.hook` and `Session.guard` in C, documented there. */
 
 #include "_gradients.h"
 
-/* Makes hooks of pieces of collecting. */
+/* Makes hooks of functions that collect. */
 typedef struct {
     PyObject_HEAD
     PyObject *session, *before_hook, *functions, *operations; /* new */
@@ -10,7 +10,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *guard, *work; /* new; NULL after the collector of circles has cleared it */
+    PyObject *guard, *work; /* new; NULL after the garbage collector has cleared it */
     vectorcallfunc call;
 } Hook;
 
@@ -95,8 +95,8 @@ static void hook_free(Hook *of)
     PyObject_GC_Del(of);
 }
 
-/* Whether a mode of the user sees what runs now; `bool`, which frameworks without such modes give, is not asked. */
-static int is_seen(PyObject *mode)
+/* Return whether a mode of the user intercepts operations now. Frameworks without such modes pass `bool`. */
+static int is_intercepted(PyObject *mode)
 {
     if (mode == (PyObject *)&PyBool_Type)
         return 0;
@@ -106,13 +106,13 @@ static int is_seen(PyObject *mode)
     return is_true;
 }
 
-/* Have the session note the exception that is set, and clear it. */
+/* Pass the current exception to the session, which logs it, and clear it. */
 static int note(PyObject *session, PyObject *work)
 {
     PyObject *type, *cause, *trace; /* new */
     PyErr_Fetch(&type, &cause, &trace);
     PyErr_NormalizeException(&type, &cause, &trace);
-    if (trace != NULL) /* by which `note` knows an interrupt */
+    if (trace != NULL) /* `note` needs it to detect interrupts */
         PyException_SetTraceback(cause, trace);
     PyObject *none = PyObject_CallMethodObjArgs(session, words.note, work, cause, NULL); /* new */
     int failed = none == NULL;
@@ -123,7 +123,7 @@ static int note(PyObject *session, PyObject *work)
     return failed ? -1 : 0;
 }
 
-/* Do the work as `Session.guard` does. */
+/* Call `work`; see `Session.guard`. */
 static int guarded(PyObject *session, PyObject *work, PyObject *const *args, size_t count)
 {
     PyObject *none = NULL;                                                /* new */
@@ -134,7 +134,7 @@ static int guarded(PyObject *session, PyObject *work, PyObject *const *args, siz
         goto done;
     none = PyObject_Vectorcall(work, args, count, NULL);
     failed = none == NULL;
-    if (failed && PyErr_ExceptionMatches(PyExc_Exception)) /* a debugger never stops the training because of itself */
+    if (failed && PyErr_ExceptionMatches(PyExc_Exception)) /* errors of the debugger never stop the training */
         failed = note(session, work) < 0;
     PyObject *type, *cause, *trace; /* new, or NULL without an exception */
     PyErr_Fetch(&type, &cause, &trace);
@@ -149,7 +149,7 @@ done:
     return failed ? -1 : 0;
 }
 
-/* Call `Session.guard` itself, where a mode of the user sees what runs. */
+/* Call `Session.guard` in Python, if a mode of the user intercepts operations. */
 static int guarded_by_python(PyObject *session, PyObject *work, PyObject *gradients)
 {
     PyObject *function = PyObject_GetAttr(session, words.guard);          /* new */
@@ -187,13 +187,13 @@ static PyObject *hook_run(PyObject *self, PyObject *const *args, size_t flagged,
     if (closed)
         goto done;
     none = PyObject_CallOneArg(guard->before_hook, gradients);
-    int seen = none ? is_seen(guard->functions) : -1;
-    if (seen == 0)
-        seen = is_seen(guard->operations);
-    if (seen < 0)
+    int intercepted = none ? is_intercepted(guard->functions) : -1;
+    if (intercepted == 0)
+        intercepted = is_intercepted(guard->operations);
+    if (intercepted < 0)
         failed = 1;
     else
-        failed = (seen ? guarded_by_python(session, work, gradients) : guarded(session, work, args, (size_t)count)) < 0;
+        failed = (intercepted ? guarded_by_python(session, work, gradients) : guarded(session, work, args, (size_t)count)) < 0;
 done:
     Py_XDECREF(none);
     Py_XDECREF(gradients);
@@ -214,7 +214,7 @@ static PyGetSetDef HOOK_GETTERS[] = {{"__name__", (getter)hook_name, NULL, NULL,
 
 PyTypeObject GUARD = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "msprobe.cell_dump._gradients.Guard",
-    .tp_doc = "Makes of a piece of collecting a hook that the training does not feel; see `Session.hook`.",
+    .tp_doc = "Makes hooks whose exceptions do not reach the training; see `Session.hook`.",
     .tp_basicsize = sizeof(Guard),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = guard_new,

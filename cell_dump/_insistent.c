@@ -1,4 +1,4 @@
-/* Functions whose callers in C++ do not expect an exception. */
+/* Functions that are called by C++ code which does not expect an exception. */
 
 #include "_gradients.h"
 
@@ -23,7 +23,7 @@ static void free_exception(struct exception *of)
     PyMem_Free(of);
 }
 
-/* Call the function again where an interrupt ended the call, and raise the interrupt as soon as other code runs. */
+/* Call the function again if an interrupt ended the call, and raise the interrupt as soon as other code runs. */
 static PyObject *insistent_call(PyObject *function, PyObject *args)
 {
     struct exception *first = NULL;                       /* owned: of several the first is raised */
@@ -49,7 +49,7 @@ static PyObject *insistent_call(PyObject *function, PyObject *args)
 
 static PyMethodDef INSISTENT = {"insistent", insistent_call, METH_VARARGS, NULL};
 
-const char insistent_doc[] = PyDoc_STR("insistent(function)\n--\n\nA function that does the same, and returns before an interrupt is raised.");
+const char insistent_doc[] = PyDoc_STR("insistent(function)\n--\n\nReturn a function that does the same, and returns before an interrupt is raised.");
 
 PyObject *insistent(PyObject *Py_UNUSED(module), PyObject *function)
 {

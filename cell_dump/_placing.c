@@ -1,5 +1,5 @@
-/* Hooks placed on the nodes of a finished call, and who produced its arguments: what `inputs`, `place` and `_walk` of
- * gradient.py do.
+/* Hooks on the nodes of a finished call, and the producers of its arguments: `inputs`, `place` and `_walk` of gradient.py in C,
+ * documented there.
  */
 
 #include "_gradients.h"
@@ -10,7 +10,7 @@ struct result {
     Py_ssize_t index;
 };
 
-/* Where the gradient of an argument leaves a call. */
+/* An edge of the graph on which the gradient of an argument leaves a call. */
 struct edge {
     PyObject *identity, *node, *places; /* new */
     Py_ssize_t slot;
@@ -30,7 +30,7 @@ static int index_of(Nodes *nodes, PyObject *tensor, Py_ssize_t *index)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* (identity, index) */
+/* Return (new) the tuple (identity, index). */
 static PyObject *key_of(PyObject *identity, Py_ssize_t index)
 {
     PyObject *number = PyLong_FromSsize_t(index);                         /* new */
@@ -47,7 +47,7 @@ static int put_source(PyObject *sources, PyObject *tensor, PyObject *source)
     return failed;
 }
 
-/* Add one more place to those of a key. */
+/* Add a place to those of a key. */
 static int put_wanted(PyObject *wanted, PyObject *key, PyObject *place)
 {
     PyObject *known = PyDict_GetItemWithError(wanted, key);                                            /* borrowed */
@@ -59,7 +59,7 @@ static int put_wanted(PyObject *wanted, PyObject *key, PyObject *place)
     return failed;
 }
 
-/* What is known of the node of one argument: adds to `wanted` and `sources`, raises the floor. */
+/* Add the node of one argument to `wanted` and its producer to `sources`, and raise the floor. */
 static int take_node(Nodes *nodes, PyObject *place, PyObject *tensor, PyObject *node, PyObject *wanted, PyObject *sources, long long *floor)
 {
     PyObject *source = code_source;                                    /* borrowed */
@@ -96,7 +96,7 @@ done:
     return failed ? -1 : 0;
 }
 
-/* A parameter has its name as source. */
+/* Add the name of a parameter as its source. */
 static int take_name(Nodes *nodes, PyObject *tensor, PyObject *sources)
 {
     PyObject *text = NULL, *source = NULL;                           /* new */
@@ -121,7 +121,7 @@ static int is_leaf_tuple(PyObject *leaf)
     return 0;
 }
 
-/* What is known of one argument, a leaf of a tree: as `take_node` and `take_name`. */
+/* Add one argument, a leaf of a tree: see `take_node` and `take_name`. */
 static int take_input(Nodes *of, PyObject *leaf, PyObject *wanted, PyObject *sources, long long *floor)
 {
     PyObject *node = NULL; /* new */
@@ -161,7 +161,7 @@ PyObject *nodes_inputs(Nodes *of, PyObject *tensors)
     return made;
 }
 
-/* The leaves that are the framework's own. */
+/* Return (new) the leaves that are tensors of the framework. */
 static PyObject *ours(Nodes *of, PyObject *tensors)
 {
     PyObject *all = PySequence_Fast(tensors, "leaves are a sequence"); /* new */
@@ -287,15 +287,15 @@ static void free_edges(struct edges *of)
     PyMem_Free(of->all);
 }
 
-/* What a walk has found. */
+/* Result of a walk. */
 struct walk {
-    struct edges edges, todo; /* of `todo` the identity and the node only */
+    struct edges edges, todo; /* in `todo`, only the identity and the node are used */
     PyObject *inside, *seen; /* new: sets */
-    PyObject *several;       /* new: a dict; NULL as long as it is not needed */
+    PyObject *several;       /* new: a dict, created on first use */
     long long lowest;
 };
 
-/* One of several consumers of an argument that stands at several places. */
+/* Add one of several consumers of an argument that occurs at several places. */
 static int put_several(struct walk *walk, PyObject *end, PyObject *identity, PyObject *node, Py_ssize_t slot, int to_leaf)
 {
     if (walk->several == NULL && (walk->several = PyDict_New()) == NULL)
@@ -370,7 +370,7 @@ done:
     return failed ? -1 : 0;
 }
 
-/* Whether one node uses an argument at all of its places. */
+/* Return whether one node uses an argument at all of its places. */
 static int is_one_consumer(PyObject *consumers, PyObject *places)
 {
     Py_ssize_t count = PyList_GET_SIZE(consumers);
@@ -381,7 +381,7 @@ static int is_one_consumer(PyObject *consumers, PyObject *places)
     return is_one;
 }
 
-/* The edges of arguments at several places: one each where one node uses them all, else marked as shared. */
+/* Add the edges of arguments at several places: one edge for each place if one node uses them all, otherwise shared ones. */
 static int sort_several(struct walk *walk, PyObject *wanted)
 {
     PyObject *end, *consumers; /* borrowed */
@@ -419,7 +419,7 @@ static int walk_from(Nodes *of, struct walk *walk, struct result *results, Py_ss
         failed = is_argument < 0 || (!is_argument && put_edge(&walk->todo, results[i].identity, results[i].node, 0, Py_None, 0, 0) < 0);
     }
     while (!failed && walk->todo.count) {
-        struct edge last = walk->todo.all[--walk->todo.count]; /* owned from here on */
+        struct edge last = walk->todo.all[--walk->todo.count]; /* owned */
         failed = visit_node(of, walk, last.identity, last.node, wanted, floor) < 0;
         Py_DECREF(last.identity);
         Py_DECREF(last.node);
@@ -463,7 +463,7 @@ done:
     return found;
 }
 
-/* Register a hook of ours on a node, by one of its methods. */
+/* Register a hook on a node, with one of its methods. */
 static int register_on(Nodes *of, PyObject *node, PyObject *method, PyMethodDef *work, Watch *watch)
 {
     PyObject *function = PyCFunction_New(work, (PyObject *)watch);                    /* new */
@@ -489,7 +489,7 @@ static int produce(Watch *watch, Py_ssize_t index, PyObject *call, PyObject *pla
     PyObject *text = NULL, *quoted = NULL; /* new */
     int failed = 0;
     for (Py_ssize_t i = 0; i < watch->producers; i++)
-        if (watch->producer[i].index == index) /* the first that produced it */
+        if (watch->producer[i].index == index) /* the first producer counts */
             goto done;
     failed = 1;
     text = PyUnicode_FromFormat("call %U.output.%U", call, place);
@@ -518,7 +518,7 @@ static int set_lowest(PyObject *backward, long long lowest)
     return failed;
 }
 
-/* Whether a result is one of several that are the same tensor. */
+/* Return whether a result is one of several that are the same tensor. */
 static int is_repeated(const struct result *results, Py_ssize_t count, const struct result *one)
 {
     for (Py_ssize_t i = 0; i < count; i++)
@@ -530,7 +530,7 @@ static int is_repeated(const struct result *results, Py_ssize_t count, const str
     return 0;
 }
 
-/* What a call's placing carries. */
+/* State while the hooks of a call are placed. */
 struct placing {
     PyObject *backward, *call, *wanted; /* borrowed */
     PyObject *passed;                   /* new: a set */
@@ -628,9 +628,9 @@ PyObject *nodes_notice(Nodes *of, PyObject *outputs)
     return none_or_error(failed);
 }
 
-const char skeletons_doc[] = PyDoc_STR("skeletons(values, tensors)\n--\n\nAs `skeletons` of backward.py, as a tuple.");
+const char skeletons_doc[] = PyDoc_STR("skeletons(values, tensors)\n--\n\nReturn the same as `skeletons` of backward.py, as a tuple.");
 
-/* Return the skeleton of a container at a place of the values, and pass the leaves inside it, which follow in `tensors`. */
+/* Return (new) the skeleton of a container, and skip the leaves inside it, which follow in `tensors`. */
 static PyObject *skeleton_of(PyObject *value, Py_ssize_t at, PyObject *tensors, Py_ssize_t *next)
 {
     PyObject *skeleton = of_python("skeleton");                                                                   /* new */
@@ -651,7 +651,7 @@ static PyObject *skeleton_of(PyObject *value, Py_ssize_t at, PyObject *tensors, 
     return shape;
 }
 
-/* Return the place of a value that is the next tensor, which is passed; None for any other. */
+/* Return (new) the place of a value that is the next tensor, and skip the tensor; None for any other value. */
 static PyObject *place_of(PyObject *value, PyObject *tensors, Py_ssize_t *next)
 {
     if (*next == PySequence_Fast_GET_SIZE(tensors))

@@ -1,8 +1,10 @@
-/* What is measured of one block of two tensors, in one pass: what is done between chunks, and the door to Python.
+/* Measures of one block of two tensors in one pass: the loop over its chunks, and the interface to Python.
  *
- * The loops are in `_measure_sweep.h` and `_measure_chunk.h`; the numpy passes of `block.py` find the same and say
- * what each number is. Both headers are templates: they are included once for each instruction set. Blocks come through
- * the buffer protocol, so neither numpy's headers nor its version matter.
+ * The loops over elements are in two templates, which are compiled for each instruction set: `_measure_sweep.inc`, and
+ * `_measure_chunk.inc` for each type that elements are converted to. The NumPy passes of `block.py` compute the same and
+ * define each number. Blocks are read through the buffer protocol, independent of NumPy's headers and version.
+ *
+ * Ownership: parameters are borrowed, and objects that are returned are new.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -13,25 +15,27 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "_float_mode.h"
+
 #if !defined(__GNUC__) || !(defined(__x86_64__) || defined(__aarch64__))
-#error "needs gcc or clang on a 64-bit machine; without this extension the numpy passes serve"
+#error "requires gcc or clang on a 64-bit machine; without this extension NumPy is used"
 #endif
 #if defined(__FAST_MATH__) || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16)
-#error "needs arithmetic in exactly float and double; without this extension the numpy passes serve"
+#error "requires arithmetic in exactly float and double; without this extension NumPy is used"
 #endif
 
-#define INLINE static inline __attribute__((always_inline)) /* so that it takes on the instruction set of its caller */
+#define INLINE static inline __attribute__((always_inline)) /* to use the instruction set of the caller */
 #define EPSILON 0x1p-52
 #define EXPONENT 0x7ff0000000000000
 
-enum { CHUNK = 512 }; /* elements: those of both sides and their differences stay in a first-level cache */
+enum { CHUNK = 512 }; /* elements: both sides and their differences fit into a first-level cache */
 
-/* What the elements are held against. `least` is the least normal number of the format that ULPs are counted in. */
+/* Tolerances. `least` is the smallest normal number of the format in which ULPs are counted. */
 struct rule {
     double allowance, relative, least;
 };
 
-/* What was found in the chunks so far; an index is -1 without any. */
+/* Results of the chunks so far; an index is -1 if there is none. */
 struct found {
     double dot, tt, gg, dd, sum, greatest, absolute, relative, ulps, excess;
     int64_t absolute_at, nearer, near, excess_at, beyond, mismatched, mismatched_at;
@@ -64,56 +68,35 @@ struct sweep {
 #define MAX_double(x, best) ((NAME(doubles))_mm256_max_pd((__m256d)(x), (__m256d)(best)))
 #define WIDEN(from) ((NAME(doubles))_mm256_cvtps_pd(_mm_loadu_ps(from)))
 #define HALVES(from, to) _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from))))
-#include "_measure_sweep.h"
+#include "_measure_sweep.inc"
 #endif
 
 #define NAME(x) x##_plain
 #define TARGET
 #define VECTOR 16
-#include "_measure_sweep.h"
+#include "_measure_sweep.inc"
 
 static const struct sweep *chosen = &sweep_plain;
 
-/* The loops of an instruction set that this processor has, else NULL. */
-static const struct sweep *sweep_of(const char *flavour)
+/* Return the loops for an instruction set, "avx2" or "plain"; NULL if the processor does not support it. */
+static const struct sweep *sweep_for(const char *instruction_set)
 {
 #if defined(__x86_64__)
-    if (strcmp(flavour, "avx2") == 0 && __builtin_cpu_supports("avx2"))
-        return &sweep_avx2; /* a processor with AVX2 has F16C */
+    if (strcmp(instruction_set, "avx2") == 0 && __builtin_cpu_supports("avx2"))
+        return &sweep_avx2; /* processors with AVX2 have F16C */
 #endif
-    return strcmp(flavour, "plain") == 0 ? &sweep_plain : NULL;
+    return strcmp(instruction_set, "plain") == 0 ? &sweep_plain : NULL;
 }
 
-/* Frameworks may switch a thread to flush subnormals to zero; here they count. */
-#if defined(__x86_64__)
-typedef unsigned mode;
-static mode exact_mode(void)
-{
-    mode before = _mm_getcsr();
-    _mm_setcsr(0x1f80);
-    return before;
-}
-static void back_to(mode before) { _mm_setcsr(before); }
-#else
-typedef uint64_t mode;
-static void back_to(mode before) { __asm__ volatile("msr fpcr, %0" : : "r"(before) : "memory"); }
-static mode exact_mode(void)
-{
-    mode before;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(before) : : "memory");
-    back_to(0);
-    return before;
-}
-#endif
-
-/* One side of a block: the letter of its type as the loops know it, and the bytes of an element. */
+/* One side of a block; `code` is the letter of its type in the buffer protocol, and `width` the bytes of an element. */
 struct side {
     const char *data;
     size_t width;
     char code;
 };
 
-/* Letters of the buffer protocol; those whose size is the platform's become the ones that name a size. */
+/* Return the letter of the type of a buffer, or 0 if it cannot be processed directly. `l` and `L`, whose size depends on the
+ * platform, become letters of a fixed size. */
 static char code_of(const Py_buffer *buffer)
 {
     const char *format = buffer->format ? buffer->format : "B";
@@ -131,19 +114,19 @@ static int is_narrow(char code) { return code == 'e' || code == 'f'; }
 static int is_long(char code) { return code == 'q' || code == 'Q'; }
 static int is_integer(char code) { return !is_narrow(code) && code != 'd'; }
 
-/* The greatest finite golden element, or one that is at least 1. */
+/* Return the largest finite magnitude of the golden elements, or any magnitude that is at least 1. */
 static double greatest_of(const struct side *g, size_t size)
 {
     union { float narrow[CHUNK]; double wide[CHUNK]; } to;
-    double most = 0;
-    for (size_t at = 0; at < size && most < 1; at += CHUNK) {
+    double largest = 0;
+    for (size_t at = 0; at < size && largest < 1; at += CHUNK) {
         size_t n = size - at < CHUNK ? size - at : CHUNK;
         const char *from = g->data + at * g->width;
         double here = is_narrow(g->code) ? chosen->greatest_float(chosen->to_float(g->code, from, n, to.narrow), n)
                                          : chosen->greatest_double(chosen->to_double(g->code, from, n, to.wide), n);
-        most = here > most ? here : most;
+        largest = here > largest ? here : largest;
     }
-    return most;
+    return largest;
 }
 
 static void narrow_chunk(struct found *all, const struct side *t, const struct side *g, size_t n, size_t at,
@@ -176,12 +159,12 @@ static void wide_chunk(struct found *all, const struct side *t, const struct sid
         chosen->careful_double(all, x, y, n, at, rule);
 }
 
-/* Everything of a block; the scale that was used comes back in *scale. */
+/* Measure a block, and set *scale to the scale that was used. */
 static struct found measure(const struct side *t, const struct side *g, size_t size, double *scale, double absolute,
                             struct rule *rule)
 {
     struct found all = {.absolute_at = -1, .excess_at = -1, .mismatched_at = -1};
-    mode before = exact_mode();
+    float_mode before = begin_exact_mode();
     if (*scale < 1) {
         double here = greatest_of(g, size);
         here = here < 1 ? here : 1;
@@ -191,18 +174,18 @@ static struct found measure(const struct side *t, const struct side *g, size_t s
     int narrow = is_narrow(t->code) && is_narrow(g->code);
     for (size_t at = 0; at < size; at += CHUNK)
         (narrow ? narrow_chunk : wide_chunk)(&all, t, g, size - at < CHUNK ? size - at : CHUNK, at, rule);
-    back_to(before);
+    end_exact_mode(before);
     return all;
 }
 
 PyDoc_STRVAR(block_doc, "block(target, golden, scale, absolute, relative, least)\n--\n\n"
-                        "The values of a Block; None for buffers that the loops cannot run over as they lie.");
+                        "Return the values of a Block; None for buffers whose memory cannot be processed directly.");
 
 static PyObject *block(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *target, *golden; /* borrowed */
     PyObject *found = NULL;    /* new */
-    Py_buffer b = {.obj = NULL}, c = {.obj = NULL}; /* released in the end, which does nothing to those without an object */
+    Py_buffer b = {.obj = NULL}, c = {.obj = NULL}; /* owned; releasing one without an object does nothing */
     double scale, absolute;
     struct rule rule;
     if (!PyArg_ParseTuple(args, "OOdddd", &target, &golden, &scale, &absolute, &rule.relative, &rule.least))
@@ -232,13 +215,14 @@ done:
     return found;
 }
 
-PyDoc_STRVAR(choose_doc, "choose(flavour)\n--\n\n"
-                         "Use the loops of `avx2` or `plain`; False where this processor or build has them not.");
+PyDoc_STRVAR(choose_doc, "choose(instruction_set)\n--\n\n"
+                         "Use the loops for an instruction set, 'avx2' or 'plain', from now on; return False if the processor does not\n"
+                         "support it. For tests: the best one is selected at import.");
 
-static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
+static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *instruction_set)
 {
-    const char *name = PyUnicode_AsUTF8(flavour);
-    const struct sweep *found = name ? sweep_of(name) : NULL;
+    const char *name = PyUnicode_AsUTF8(instruction_set);
+    const struct sweep *found = name ? sweep_for(name) : NULL;
     if (found)
         chosen = found;
     return name ? PyBool_FromLong(found != NULL) : NULL;
@@ -260,7 +244,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__measure(void)
 {
-    const struct sweep *best = sweep_of("avx2");
+    const struct sweep *best = sweep_for("avx2");
     if (best)
         chosen = best;
     return PyModule_Create(&definition);

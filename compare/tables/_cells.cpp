@@ -1,35 +1,81 @@
-/* Cells of tables as the bytes of a file: what csv_file.py and sheet.py make without this, byte for byte.
+/* Cells of tables as the bytes of a file, the same bytes that csv_file.py and sheet.py write without this extension.
 
    csv_lines(columns) -> bytes
 
-   Lines, as UTF-8. A column is a list of cells, or a tuple (values, suffix, others): float64 numbers, the text behind each of them, and
-   by place the cells that stand instead of some. Numbers are the shortest decimal that reads back as the same float, as
+   Return lines as UTF-8. A column is a list of cells, or a tuple (values, suffix, others): float64 numbers, the text after
+   each of them, and a dict of cells that replace the number at an index. Numbers are the shortest decimal that reads back as the same float, as
    Python's repr writes it; the digits are those of std::to_chars. Any other cell is the text of the object; a text with
    a comma, a quotation mark or a line break is quoted.
 
    sheet_rows(first, rows, colours, letters, row_styles, verdict, verdict_styles, shares, escape) -> bytes
 
-   Rows of a sheet of xlsx, as UTF-8, the first of them with the number `first`. `rows` is a list of tuples, `colours` has
-   an entry for each, the letters one for each column; `row_styles` has the styles of cells and of shares by colour. The
-   text at the place `verdict` has a style of `verdict_styles` where its row has no colour. Texts like 12.5% in columns
-   whose places are in `shares` become numbers. `escape(text)` gives the element of a text that is not as it stands.
+   Return rows of an xlsx sheet as UTF-8, numbered from `first`. `rows` is a list of tuples, `colours` has an entry for each
+   row, and `letters` one for each column; `row_styles` has the styles of cells and of shares by colour. The text in the
+   column with the index `verdict` has a style of `verdict_styles` if its row has no colour. Texts like 12.5% in columns whose
+   indices are in `shares` become numbers. `escape(text)` returns the element of a text that must be escaped.
 
-   This stays because spreadsheets take 1.4 times as long without it, and large csv files 1.25 times, nearly all of it for
-   the digits of floats (benchmarks/extensions/RESULTS.md).
+   This extension is kept because spreadsheets take 1.4 times as long without it, and large CSV files 1.25 times, nearly all
+   of it for the digits of floats (benchmarks/extensions/RESULTS.md).
 
    Ownership: parameters are borrowed, objects that are returned are new. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "_shortest.h"
+#ifdef __cpp_lib_to_chars
+#define HAS_SHORTEST 1
+#else
+#define HAS_SHORTEST 0 /* the C++ library is older than its standard of 2017 */
+#endif
 
 namespace {
+
+/* Enough characters for every float. */
+constexpr size_t SHORTEST = 40;
+
+#if HAS_SHORTEST
+/* Write a finite float as Python's repr does, in at most SHORTEST characters, and return their end: fixed-point notation for
+   decimal exponents from -4 to 15, with at least one digit after the point. */
+char *write_shortest(char *to, double number) {
+    char text[SHORTEST], digits[SHORTEST];
+    const char *end = std::to_chars(text, text + sizeof text, number, std::chars_format::scientific).ptr, *at = text, *e = end;
+    if (*at == '-') *to++ = *at++;
+    while (*--e != 'e') continue;
+    int exponent = 0;
+    std::from_chars(e[1] == '+' ? e + 2 : e + 1, end, exponent);
+    auto add = [&to](const char *from, size_t count) { std::memcpy(to, from, count), to += count; };
+    if (exponent < -4 || exponent >= 16) {
+        add(at, end - at);
+        return to;
+    }
+    digits[0] = *at;
+    int count = 1;
+    if (e > at + 1) { /* digits after the first one and the point */
+        std::memcpy(digits + 1, at + 2, e - at - 2);
+        count = static_cast<int>(e - at) - 1;
+    }
+    if (exponent < 0) {
+        add("0.0000", 1 - exponent);
+        add(digits, count);
+    } else if (exponent + 1 >= count) {
+        add(digits, count);
+        std::memset(to, '0', exponent + 1 - count);
+        to += exponent + 1 - count;
+        add(".0", 2);
+    } else {
+        add(digits, exponent + 1);
+        *to++ = '.';
+        add(digits + exponent + 1, count - exponent - 1);
+    }
+    return to;
+}
+#endif
 
 struct Column {
     PyObject *cells = nullptr; /* borrowed from the list of columns, as all objects here */
@@ -39,7 +85,7 @@ struct Column {
     PyObject *others = nullptr;
 };
 
-/* The buffers of columns, given back in the end. */
+/* Columns, which release their buffers. */
 struct Columns : std::vector<Column> {
     ~Columns() {
         for (Column &column : *this)
@@ -47,7 +93,7 @@ struct Columns : std::vector<Column> {
     }
 };
 
-/* Python's repr of a float. */
+/* Add Python's repr of a float. */
 bool add_number(std::string &out, double number) {
     if (!std::isfinite(number)) {
         out += std::isnan(number) ? "nan" : number < 0 ? "-inf" : "inf";
@@ -83,7 +129,7 @@ void add_text(std::string &out, const char *text, Py_ssize_t size, bool may_be_q
     out += '"';
 }
 
-/* What UTF-8 cannot hold becomes a question mark. */
+/* Add a text; characters that UTF-8 cannot encode become question marks. */
 bool add_unicode(std::string &out, PyObject *text, bool may_be_quoted) {
     Py_ssize_t size;
     if (const char *known = PyUnicode_AsUTF8AndSize(text, &size)) {
@@ -109,7 +155,7 @@ bool add_cell(std::string &out, PyObject *cell) {
     return done;
 }
 
-/* Return the cell that stands instead of a number, borrowed; null without an error where there is none. */
+/* Return (borrowed) the cell that replaces a number; null without an exception if there is none. */
 PyObject *other_cell(const Column &column, Py_ssize_t at) {
     if (!PyDict_GET_SIZE(column.others)) return nullptr;
     PyObject *key = PyLong_FromSsize_t(at); /* new */
@@ -185,7 +231,7 @@ PyObject *csv_lines(PyObject *, PyObject *sources) {
     return result;
 }
 
-/* The part of 1 that a text like 12.5% says: digits, a point, an exponent. */
+/* Read a text like 12.5% as a share of 1: digits, a point, an exponent. */
 bool read_share(const char *text, Py_ssize_t size, double &share) {
     if (size < 2 || text[size - 1] != '%') return false;
     Py_ssize_t at = 0;
@@ -355,8 +401,8 @@ PyObject *sheet_rows(PyObject *, PyObject *args) {
     }
 }
 
-PyMethodDef methods[] = {{"csv_lines", csv_lines, METH_O, "The lines of columns, as UTF-8."},
-                         {"sheet_rows", sheet_rows, METH_VARARGS, "Rows of a sheet of xlsx, as UTF-8."},
+PyMethodDef methods[] = {{"csv_lines", csv_lines, METH_O, "Return the lines of columns as UTF-8."},
+                         {"sheet_rows", sheet_rows, METH_VARARGS, "Return rows of an xlsx sheet as UTF-8."},
                          {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "_cells", "Cells of tables as bytes.", -1, methods,

@@ -1,7 +1,7 @@
 """Statistics of the monitor: many tensors per call, one pass over the memory of each.
 
 `statistic.py` guarantees twelve digits; this module is optimized for speed, because it measures every parameter at
-every step. One call measures a list of arrays, in C if the extension was built (`_brief.h`), otherwise with NumPy. For
+every step. One call measures a list of arrays, in C if the extension was built (`_brief.c`), otherwise with NumPy. For
 costs see `benchmarks/brief.py`.
 """
 

@@ -2,7 +2,7 @@
 
 There are two kinds, named as in `summary_mode`. `md5` is CRC-32 in spite of its name, for compatibility with other
 versions and tools. `crc32c` is CRC-32C, for which processors have an instruction; if the extension makes a record, it
-is computed in the same pass as the statistics (`_digest.h`). A digest includes its kind, because digests of different
+is computed in the same pass as the statistics (`_digest.c`). A digest includes its kind, because digests of different
 kinds cannot be compared.
 
 For speeds see `docs/en/explanation/performance.md`. zlib is slow; isal (`pip install "msprobe-ms[fast]"`) and CRC-32C

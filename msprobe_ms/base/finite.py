@@ -1,4 +1,4 @@
-"""Check for NaN and infinities: one pass in C (`_finite.h`), or NumPy if the extension was not built.
+"""Check for NaN and infinities: one pass in C (`_passes.inc`), or NumPy if the extension was not built.
 
 It only reads each element once. On one core of an AMD EPYC, in cache, it reads 51 GB/s of float32 (statistics: 23), and
 69 GB/s of float16 (statistics: 10).

@@ -1,6 +1,6 @@
 """Statistics of a tensor: max, min, mean, norm, and numbers of non-finite elements.
 
-They are computed in one fused pass in C (`_statistic.c`), or with NumPy in blocks if the extension was not built. Both
+They are computed in one fused pass in C (`_passes.c`), or with NumPy in blocks if the extension was not built. Both
 return bitwise equal max and min, and mean and norm within a relative 1e-12 of the exact value.
 """
 

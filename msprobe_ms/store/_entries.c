@@ -1,13 +1,16 @@
-/* The entries of a dump.json that are like most, scanned into columns without an object in between; see flatten.py.
-
-   Scanning stops before the first entry that has anything unusual: an escape in a text, a number that is not finite or
-   is whole where most have a fraction, a member of another type, parts in another order. Such an entry leaves nothing
-   behind, and is read by Python, which knows what is right then.
-
-   It stays because without it reading takes several times as long, and a command on 200,000 rows half as long again
-   (benchmarks/extensions/RESULTS.md).
-
-   Ownership: parameters are borrowed unless they are marked as new; then the function takes the reference. */
+/* Scan typical entries of a dump.json into columns, without creating an object for each; see flatten.py.
+ *
+ * Scanning stops before the first unusual entry: one with an escape in a string, a number that is not finite or an integer
+ * where a float is expected, a member of another type, or parts in another order. Nothing of such an entry is added; Python
+ * reads it, and handles all cases.
+ *
+ * This extension is kept because without it reading takes several times as long, and a command on 200,000 rows 1.5 times as
+ * long (benchmarks/extensions/RESULTS.md).
+ *
+ * Ownership: parameters are borrowed unless they are marked as new; then the function takes the reference. Objects that are
+ * returned are new. A function that returns `state` returns 1 if it succeeded, 0 if it met something unusual, and -1 with an
+ * exception. A *look* is the combination of type, dtype and shape of a tensor; see `Columns.look`.
+ */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -18,17 +21,17 @@
 
 #include "_schema.h"
 
-enum { DEEPEST = 32, MOST_MEMBERS = 256, MOST_AXES = 32 };
-enum { TENSOR, VALUE, NIL }; /* places in KINDS of record.py */
-enum { INPUT, PARAMETERS, OUTPUT }; /* places in PARTS */
+enum { MAX_DEPTH = 32, MAX_MEMBERS = 256, MAX_AXES = 32 };
+enum { TENSOR, VALUE, NIL }; /* indices of KINDS in record.py */
+enum { INPUT, PARAMETERS, OUTPUT }; /* indices of PARTS */
 
-/* A part of the text that is scanned. */
+/* A part of the scanned text. */
 struct slice {
     const char *begin; /* borrowed */
     Py_ssize_t length;
 };
 
-/* A table from bytes to numbers, for paths and looks. */
+/* A hash table from bytes to numbers, for paths and looks. */
 struct known {
     char *key; /* owned; NULL where the slot is free */
     size_t length;
@@ -40,7 +43,7 @@ struct table {
     size_t size, used; /* size is a power of two */
 };
 
-/* What few rows have, kept until their entry is whole. */
+/* A value that few rows have, kept until the whole entry is scanned. */
 struct rare {
     PyObject *column; /* borrowed: a dict by row */
     Py_ssize_t row;
@@ -51,22 +54,20 @@ typedef struct {
     PyObject_HEAD
     PyObject *path_number, *look_number, *paths;          /* new */
     PyObject *digest, *file, *source, *gradient, *values; /* new: dicts by row */
-    PyObject *gradients, *sources;                        /* new: numbers of gradients by their words; each source once */
+    PyObject *gradients, *sources;                        /* new: numbers of kinds of gradients by name; interned sources */
     PyObject *names;                                      /* new: of the calls of this scan */
     struct table paths_known, looks_known;
     int64_t *starts; /* owned, as the columns below */
     unsigned char *part, *kind;
     int32_t *path, *look;
     double *numbers; /* row after row */
-    Py_ssize_t calls, rows, most_calls, most_rows;
+    Py_ssize_t calls, rows, call_capacity, row_capacity;
     struct rare *rare;
-    Py_ssize_t rares, most_rares;
-    Py_ssize_t base; /* rows that are columns already */
+    Py_ssize_t rares, rare_capacity;
+    Py_ssize_t base; /* number of rows before this scan */
     const char *at, *end; /* borrowed: the text, while it is scanned */
     int root;
 } Entries;
-
-/* 1: done. 0: something unusual. -1: a Python error. */
 
 static uint64_t hash(const char *key, size_t length)
 {
@@ -76,6 +77,7 @@ static uint64_t hash(const char *key, size_t length)
     return found ^ (found >> 29);
 }
 
+/* Return (borrowed) the slot of a key, which is free if the key is not in the table; NULL with an exception. */
 static struct known *look_up(struct table *table, const char *key, size_t length)
 {
     if (2 * table->used >= table->size) {
@@ -108,7 +110,7 @@ static struct known *look_up(struct table *table, const char *key, size_t length
     return &table->slots[at];
 }
 
-/* Enter a number that Python gave; -1 where it gave an error. */
+/* Fill a free slot with a number returned by Python; return 1, or -1 with an exception. */
 static int enter(struct table *table, struct known *slot, const char *key, size_t length, PyObject *made /* new, or NULL */)
 {
     int state = -1;
@@ -138,7 +140,7 @@ static void clear(struct table *table)
     PyMem_Free(table->slots);
 }
 
-/* The number of the path that `key` leads to from another. */
+/* Look up the number of the path that consists of another path and `key`. */
 static int child(Entries *self, int path, struct slice key, int *number)
 {
     char text[512];
@@ -164,7 +166,7 @@ static int child(Entries *self, int path, struct slice key, int *number)
     return 1;
 }
 
-/* The lengths of a shape as a tuple; None without a shape (-1 axes). */
+/* Return (new) a shape as a tuple; None if there is no shape (-1 axes). */
 static PyObject *lengths_of(const int64_t *shape, int axes)
 {
     PyObject *lengths = axes < 0 ? Py_NewRef(Py_None) : PyTuple_New(axes); /* new */
@@ -178,7 +180,7 @@ static PyObject *lengths_of(const int64_t *shape, int axes)
     return lengths;
 }
 
-/* The number of a look: a type, a dtype and a shape, which has -1 axes where there is none. */
+/* Look up the number of a look. `axes` is -1 if there is no shape. */
 static int look(Entries *self, struct slice type, struct slice dtype, const int64_t *shape, int axes, int32_t *number)
 {
     char text[1024];
@@ -211,24 +213,24 @@ static int look(Entries *self, struct slice type, struct slice dtype, const int6
     return 1;
 }
 
-static void pass_space(Entries *self)
+static void skip_space(Entries *self)
 {
     while (self->at < self->end && (*self->at == ' ' || *self->at == '\n' || *self->at == '\t' || *self->at == '\r'))
         self->at++;
 }
 
-/* Whether a sign follows, which is passed with the space before and behind it. */
+/* If a character follows, skip it and the spaces around it; return whether it follows. */
 static int sign(Entries *self, char wanted)
 {
-    pass_space(self);
+    skip_space(self);
     if (self->at == self->end || *self->at != wanted)
         return 0;
     self->at++;
-    pass_space(self);
+    skip_space(self);
     return 1;
 }
 
-/* A text without escapes. */
+/* Read a string without escapes; return 0 for any other. */
 static int text(Entries *self, struct slice *found)
 {
     if (self->at == self->end || *self->at != '"')
@@ -247,11 +249,13 @@ static int text(Entries *self, struct slice *found)
     return 1;
 }
 
+/* Return whether a slice is a word. */
 static int is(struct slice found, const char *word)
 {
     return (size_t)found.length == strlen(word) && memcmp(found.begin, word, (size_t)found.length) == 0;
 }
 
+/* If a word follows, skip it; return whether it follows. */
 static int word(Entries *self, const char *wanted)
 {
     Py_ssize_t length = (Py_ssize_t)strlen(wanted);
@@ -261,9 +265,10 @@ static int word(Entries *self, const char *wanted)
     return 1;
 }
 
-/* `digits` times a power of ten, correctly rounded. Digits and powers up to 10^27 have no error in a long double of 64
-   bits, so its one rounding is off by at most half a unit; unless that leaves it next to the middle between two doubles,
-   the nearest of them is the nearest to the number itself. */
+/* Compute `digits` times a power of ten, correctly rounded; return 0 if that is not certain.
+ *
+ * Digits and powers up to 10^27 are exact in a long double with 64 bits, so the product has one rounding error of at most
+ * half a unit. Unless the product is next to the midpoint of two doubles, rounding it to double is correct. */
 static int nearest(uint64_t digits, int power, double *found)
 {
 #if LDBL_MANT_DIG == 64
@@ -288,7 +293,8 @@ static int nearest(uint64_t digits, int power, double *found)
 #endif
 }
 
-/* A number as JSON writes it. `whole`: it has neither fraction nor exponent, and Python makes an int of it. */
+/* Read a number in JSON: return 1 and set *found for a float; return 2 and set *whole for an integer, which has neither fraction
+ * nor exponent; return 0 for any other. `whole` is NULL if an integer is unusual. */
 static int number(Entries *self, double *found, int64_t *whole)
 {
     const char *begin = self->at, *at = begin, *end = self->end;
@@ -325,7 +331,7 @@ static int number(Entries *self, double *found, int64_t *whole)
             return 0;
         power += is_down ? -exponent : exponent;
     }
-    if (at == end) /* it may go on */
+    if (at == end) /* it may continue */
         return 0;
     self->at = at;
     if (!is_float) {
@@ -356,12 +362,12 @@ static int number(Entries *self, double *found, int64_t *whole)
 
 static PyObject *plain(Entries *self, int depth);
 
-/* A list of plain values, new. NULL without an error: something unusual. */
+/* Read a list of plain values, new; NULL without an exception if it is unusual. */
 static PyObject *plain_list(Entries *self, int depth)
 {
     PyObject *list = PyList_New(0); /* new */
     if (!list || !sign(self, '[') || sign(self, ']'))
-        return list;
+        goto done;
     do {
         PyObject *one = plain(self, depth + 1); /* new */
         if (!one || PyList_Append(list, one) < 0)
@@ -370,10 +376,11 @@ static PyObject *plain_list(Entries *self, int depth)
     } while (list && sign(self, ','));
     if (list && !sign(self, ']'))
         Py_CLEAR(list);
+done:
     return list;
 }
 
-/* A value that is not a tensor, new: a scalar, or a list of such. NULL without an error: something unusual. */
+/* Read a value that is not a tensor, new: a scalar, or a list of such values. NULL without an exception if it is unusual. */
 static PyObject *plain(Entries *self, int depth)
 {
     struct slice found;
@@ -404,24 +411,25 @@ static PyObject *plain(Entries *self, int depth)
     }
 }
 
-/* Give an array, which is owned, room for so many elements: 1, or 0 with an exception; then it stays as it is. */
-#define WIDEN(array, most)                                                                                             \
-    ((wider = PyMem_Realloc(array, (most) * sizeof *(array))) ? ((array) = wider, 1) : (PyErr_NoMemory(), 0))
+/* Reallocate an array, which is owned, to `capacity` elements: 1; or 0 with an exception, then the array is unchanged. */
+#define WIDEN(array, capacity)                                                                                             \
+    ((wider = PyMem_Realloc(array, (capacity) * sizeof *(array))) ? ((array) = wider, 1) : (PyErr_NoMemory(), 0))
 
-/* Make room for a row; -1 where there is none. */
+/* Make room for another row; return 1, or -1 with an exception. */
 static int grow(Entries *self)
 {
-    if (self->rows < self->most_rows)
+    if (self->rows < self->row_capacity)
         return 1;
-    size_t most = self->most_rows ? 2 * (size_t)self->most_rows : 4096;
+    size_t capacity = self->row_capacity ? 2 * (size_t)self->row_capacity : 4096;
     void *wider;
-    if (!WIDEN(self->part, most) || !WIDEN(self->kind, most) || !WIDEN(self->path, most) || !WIDEN(self->look, most)
-        || !WIDEN(self->numbers, most * NUMBERS))
+    if (!WIDEN(self->part, capacity) || !WIDEN(self->kind, capacity) || !WIDEN(self->path, capacity) || !WIDEN(self->look, capacity)
+        || !WIDEN(self->numbers, capacity * NUMBERS))
         return -1;
-    self->most_rows = (Py_ssize_t)most;
+    self->row_capacity = (Py_ssize_t)capacity;
     return 1;
 }
 
+/* Add a row. */
 static int row(Entries *self, int part, int kind, int path, int32_t looks, const double *numbers)
 {
     int state = grow(self);
@@ -437,39 +445,40 @@ static int row(Entries *self, int part, int kind, int path, int32_t looks, const
     return 1;
 }
 
-/* Keep what few rows have, of the row that comes next. */
+/* Keep a value of the next row for a column that few rows have. */
 static int keep(Entries *self, PyObject *column, PyObject *value /* new, or NULL with an error */)
 {
     if (!value)
         return -1;
-    if (self->rares == self->most_rares) {
-        size_t most = self->most_rares ? 2 * (size_t)self->most_rares : 64;
+    if (self->rares == self->rare_capacity) {
+        size_t capacity = self->rare_capacity ? 2 * (size_t)self->rare_capacity : 64;
         void *wider;
-        if (!WIDEN(self->rare, most)) {
+        if (!WIDEN(self->rare, capacity)) {
             Py_DECREF(value);
             return -1;
         }
-        self->most_rares = (Py_ssize_t)most;
+        self->rare_capacity = (Py_ssize_t)capacity;
     }
     self->rare[self->rares++] = (struct rare){column, self->base + self->rows, value};
     return 1;
 }
 
-/* What a leaf says. `seen` has a bit for each of its members that is known. */
+/* The content of a leaf. `seen` has a bit for each known member that was read. */
 struct leaf {
     struct slice type, dtype, words[4];
-    int64_t shape[MOST_AXES];
+    int64_t shape[MAX_AXES];
     int axes;
     double numbers[NUMBERS];
     PyObject *value; /* new, or NULL */
     unsigned seen;
 };
 
-enum { DTYPE = NUMBERS, SHAPE, VALUE_OF, WORDS }; /* bits; the numbers are the first, the four words the last */
+enum { DTYPE = NUMBERS, SHAPE, VALUE_OF, WORDS }; /* bits of `seen`: first the numbers, last the four words */
 
 static const char *const KEYS[] = NUMBER_KEYS;
 static const char *const WORDS_OF[] = {DIGEST_NAME, "data_name", "from", "gradient"};
 
+/* Read a shape. */
 static int lengths(Entries *self, struct leaf *leaf)
 {
     double elements = 1;
@@ -480,7 +489,7 @@ static int lengths(Entries *self, struct leaf *leaf)
     do {
         double unused;
         int64_t length;
-        if (leaf->axes == MOST_AXES || number(self, &unused, &length) != 2 || length < 0)
+        if (leaf->axes == MAX_AXES || number(self, &unused, &length) != 2 || length < 0)
             return 0;
         leaf->shape[leaf->axes++] = length;
         elements *= (double)(length ? length : 1);
@@ -488,6 +497,7 @@ static int lengths(Entries *self, struct leaf *leaf)
     return sign(self, ']') && elements < 9e18;
 }
 
+/* Read the value of a member of a leaf. */
 static int member(Entries *self, struct leaf *leaf, struct slice key)
 {
     int bit = -1, state = 1;
@@ -498,7 +508,7 @@ static int member(Entries *self, struct leaf *leaf, struct slice key)
     bit = is(key, "dtype") ? DTYPE : is(key, "shape") ? SHAPE : is(key, "value") ? VALUE_OF : bit;
     if (is(key, "type") || is(key, "tensor_stat_index") || (bit >= 0 && leaf->seen & 1u << bit))
         return 0;
-    if (bit < 0) { /* says nothing that is read here */
+    if (bit < 0) { /* not read here */
         static const char *const OPTIONAL[] = OPTIONAL_KEYS;
         for (size_t n = 0; n < sizeof OPTIONAL / sizeof *OPTIONAL; n++)
             if (is(key, OPTIONAL[n]))
@@ -521,22 +531,23 @@ static int member(Entries *self, struct leaf *leaf, struct slice key)
     return leaf->value ? 1 : PyErr_Occurred() ? -1 : 0;
 }
 
-/* What a word becomes in its column, new: of sources each one once, of gradients their number. NULL without an error: an unknown
-   gradient, which says nothing. */
+/* Return (new) the value of a word in its column: an interned source, the number of a kind of gradient, or the text. NULL
+ * without an exception for an unknown kind of gradient, which is ignored. */
 static PyObject *kept_word(Entries *self, int which, struct slice word)
 {
     enum { FROM = 2, GRADIENT };
     PyObject *made = PyUnicode_FromStringAndSize(word.begin, word.length); /* new */
-    PyObject *once = made;                                                 /* borrowed */
+    PyObject *value = made;                                                /* borrowed */
     if (made && which == FROM)
-        once = PyDict_SetDefault(self->sources, made, made);
+        value = PyDict_SetDefault(self->sources, made, made);
     if (made && which == GRADIENT)
-        once = PyDict_GetItemWithError(self->gradients, made);
-    PyObject *kept = Py_XNewRef(once); /* new */
+        value = PyDict_GetItemWithError(self->gradients, made);
+    PyObject *kept = Py_XNewRef(value); /* new */
     Py_XDECREF(made);
     return kept;
 }
 
+/* Keep the words of a leaf for its row. */
 static int keep_words(Entries *self, struct leaf *leaf)
 {
     PyObject *columns[] = {self->digest, self->file, self->source, self->gradient}; /* borrowed */
@@ -552,6 +563,7 @@ static int keep_words(Entries *self, struct leaf *leaf)
     return 1;
 }
 
+/* Add the row of a leaf. */
 static int add_leaf(Entries *self, struct leaf *leaf, int part, int path)
 {
     int32_t looks;
@@ -572,7 +584,7 @@ static int add_leaf(Entries *self, struct leaf *leaf, int part, int path)
     return state == 1 ? row(self, part, TENSOR, path, looks, leaf->numbers) : state;
 }
 
-/* The members of an object that has a type; the type's key is passed already. */
+/* Read an object that has a type, after the key "type". */
 static int leaf(Entries *self, int part, int path)
 {
     struct leaf found = {.axes = 0};
@@ -588,6 +600,7 @@ static int leaf(Entries *self, int part, int path)
 
 static int tree(Entries *self, int part, int path, int depth);
 
+/* Read a list of trees. */
 static int list(Entries *self, int part, int path, int depth)
 {
     if (!sign(self, '['))
@@ -605,9 +618,10 @@ static int list(Entries *self, int part, int path, int depth)
     return sign(self, ']');
 }
 
+/* Read an object: a leaf, or one of trees. */
 static int object(Entries *self, int part, int path, int depth)
 {
-    int inner[MOST_MEMBERS], count = 0, state;
+    int inner[MAX_MEMBERS], count = 0, state;
     struct slice key;
     if (!sign(self, '{'))
         return 0;
@@ -618,13 +632,13 @@ static int object(Entries *self, int part, int path, int depth)
             return 0;
         if (is(key, "type"))
             return count ? 0 : leaf(self, part, path);
-        if (count == MOST_MEMBERS || !sign(self, ':'))
+        if (count == MAX_MEMBERS || !sign(self, ':'))
             return 0;
         if ((state = child(self, path, key, &inner[count])) < 1)
             return state;
         for (int n = 0; n < count; n++)
             if (inner[n] == inner[count])
-                return 0; /* of two members with one key the last counts */
+                return 0; /* a duplicate key: the last one counts */
         if ((state = tree(self, part, inner[count++], depth + 1)) < 1)
             return state;
     } while (sign(self, ','));
@@ -636,7 +650,7 @@ static int tree(Entries *self, int part, int path, int depth)
     const struct slice none = {"", 0};
     int32_t looks;
     int state;
-    if (self->at == self->end || depth == DEEPEST)
+    if (self->at == self->end || depth == MAX_DEPTH)
         return 0;
     switch (*self->at) {
     case '{':
@@ -653,7 +667,7 @@ static int tree(Entries *self, int part, int path, int depth)
     }
 }
 
-/* The entry of a call, whose name is passed already. */
+/* Read the entry of a call, after its name. */
 static int entry(Entries *self)
 {
     static const struct {
@@ -684,8 +698,8 @@ static int entry(Entries *self)
     return sign(self, '}');
 }
 
-/* Whether the name is one of a call whose entry is a part alone. */
-static int is_of_one_part(struct slice name)
+/* Return whether the entry of a call with this name is not divided into parts. */
+static int has_no_parts(struct slice name)
 {
     static const char GRADIENTS[] = ".parameters_grad", DEBUG[] = ".debug";
     const Py_ssize_t length = sizeof GRADIENTS - 1;
@@ -697,7 +711,7 @@ static int is_of_one_part(struct slice name)
     return 0;
 }
 
-/* Put what the rows of an entry have besides into its columns, or with `drops` forget it. */
+/* Move the values kept for the rows of an entry into their columns, or drop them. */
 static int settle(Entries *self, int drops)
 {
     int state = 1;
@@ -715,15 +729,15 @@ static int settle(Entries *self, int drops)
     return state;
 }
 
-/* Enter a call whose rows were added. */
+/* Add a call whose rows were added. */
 static int enter_call(Entries *self, struct slice name)
 {
-    if (self->calls == self->most_calls) {
-        size_t most = self->most_calls ? 2 * (size_t)self->most_calls : 1024;
+    if (self->calls == self->call_capacity) {
+        size_t capacity = self->call_capacity ? 2 * (size_t)self->call_capacity : 1024;
         void *wider;
-        if (!WIDEN(self->starts, most))
+        if (!WIDEN(self->starts, capacity))
             return -1;
-        self->most_calls = (Py_ssize_t)most;
+        self->call_capacity = (Py_ssize_t)capacity;
     }
     PyObject *made = PyUnicode_FromStringAndSize(name.begin, name.length); /* new */
     int state = made && PyList_Append(self->names, made) == 0 ? 1 : -1;
@@ -731,12 +745,12 @@ static int enter_call(Entries *self, struct slice name)
     return state;
 }
 
-/* The call that follows, with its name: 1 where its rows were added. */
+/* Read the next call with its name; nothing is added unless 1 is returned. */
 static int call(Entries *self)
 {
     struct slice name;
     Py_ssize_t before = self->rows;
-    int state = sign(self, ',') && text(self, &name) && sign(self, ':') && !is_of_one_part(name) ? entry(self) : 0;
+    int state = sign(self, ',') && text(self, &name) && sign(self, ':') && !has_no_parts(name) ? entry(self) : 0;
     if (state == 1)
         state = enter_call(self, name);
     if (settle(self, state != 1) < 0)
@@ -749,10 +763,9 @@ static int call(Entries *self)
 }
 
 PyDoc_STRVAR(scan_doc, "scan($self, text, at, base)\n--\n\n"
-                       "Scan the entries that follow the one which ended at a place of a JSON text, as long as they are like most.\n\n"
-                       "`base` is how many rows there are already. Returns the place where the last of them ended, the names of\n"
-                       "their calls, and bytes: the row with which each call starts; part, kind, path and look of each row, and its\n"
-                       "numbers.");
+                       "Scan the entries after index `at` of a JSON text, where an entry ended, up to the first unusual one.\n\n"
+                       "`base` is the number of rows so far. Return the index where the last scanned entry ended, the names of\n"
+                       "the calls, and bytes: the first row of each call; part, kind, path and look of each row, and its numbers.");
 
 static PyObject *scan(Entries *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -791,7 +804,7 @@ static int initialise(Entries *self, PyObject *args, PyObject *Py_UNUSED(keyword
                           &values, &PyDict_Type, &gradients, &PyDict_Type, &sources))
         return -1;
     if (self->names)
-        return PyErr_Format(PyExc_RuntimeError, "is made already"), -1;
+        return PyErr_Format(PyExc_RuntimeError, "__init__() was already called"), -1;
     self->path_number = Py_NewRef(path_number);
     self->look_number = Py_NewRef(look_number);
     self->paths = Py_NewRef(paths);

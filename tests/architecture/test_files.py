@@ -9,7 +9,7 @@ OF_THE_OTHER_TOOL = ("msprobe_ms/mindspore/common/", "msprobe_ms/pytorch/common/
 
 # The home of whoever wrote it, or a workplace: such a path is right on one machine only.
 PRIVATE = re.compile(r"(?<![\w.])/(?:work|mnt|data|Users|root|home/(?!user/))\w*/")
-IS_TEXT = {".py", ".md", ".toml", ".yaml", ".yml", ".json", ".txt", ".c", ".h", ".csv", ""}
+IS_TEXT = {".py", ".md", ".toml", ".yaml", ".yml", ".json", ".txt", ".c", ".cpp", ".h", ".inc", ".csv", ""}
 
 
 # The root too holds more than its docstring: the look for the neighbour.

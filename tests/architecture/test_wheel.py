@@ -20,7 +20,7 @@ EXTENSIONS = [
     "msprobe/graph_save/_operators",
     "msprobe/store/_entries",
 ]
-C_SOURCES = (".c", ".cpp", ".h")
+C_SOURCES = (".c", ".cpp", ".h", ".inc")
 """The extensions are built from them; installed they stand for them."""
 BUILT_FROM = ("msprobe_ms/report/page/",)
 """Sources of what is built before it is committed: `report/page.html`."""

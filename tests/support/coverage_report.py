@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-C_SUFFIXES = (".c", ".cpp", ".h")
+C_SUFFIXES = (".c", ".cpp", ".h", ".inc")
 
 
 def main(folder: Path) -> int:

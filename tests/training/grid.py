@@ -130,7 +130,7 @@ def sources() -> str:
     """Return a short digest of the Python and C files of this folder and of msprobe, but for those of `COMMANDS`."""
     folders = [*(find_spec("msprobe").submodule_search_locations), str(Path(__file__).parent)]
     folders += [place for package in ("cell_dump", "graph_save") for place in _places(f"msprobe.{package}")]
-    suffixes = (".py", ".c", ".cpp", ".h", ".so")
+    suffixes = (".py", ".c", ".cpp", ".h", ".inc", ".so")
     commands = {place for name in COMMANDS for place in _places(f"msprobe.{name}")}
     files = sorted(
         f

@@ -1,4 +1,16 @@
-/* Records of tensors as JSON text, written without intermediate objects. Included by `_statistic.c`. */
+/* Records of tensors as JSON text, written without intermediate objects; `store/describe.py` writes the same in Python.
+ *
+ * Ownership: parameters are borrowed, and objects that are returned are new.
+ */
+
+#include "_statistic.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "_schema.h"
 
 /* A text of bounded length on the stack: the statistics of a record are shorter. */
 struct text {
@@ -8,12 +20,12 @@ struct text {
 
 static void put(struct text *to, const char *key, const char *value)
 {
-    size_t before = strlen(key), behind = strlen(value);
-    if (to->length + before + behind >= sizeof to->letters)
+    size_t of_key = strlen(key), of_value = strlen(value);
+    if (to->length + of_key + of_value >= sizeof to->letters)
         return;
-    memcpy(to->letters + to->length, key, before);
-    memcpy(to->letters + to->length + before, value, behind + 1);
-    to->length += before + behind;
+    memcpy(to->letters + to->length, key, of_key);
+    memcpy(to->letters + to->length + of_key, value, of_value + 1);
+    to->length += of_key + of_value;
 }
 
 /* Return whether the current exception is an interrupt, by `interrupts.passes`; the exception remains set. */
@@ -24,8 +36,8 @@ static int is_interrupt(void)
     PyErr_NormalizeException(&type, &cause, &trace);
     if (trace != NULL)
         PyException_SetTraceback(cause, trace);
-    PyObject *module = PyImport_ImportModule("msprobe.base.interrupts");
-    PyObject *answer = module ? PyObject_CallMethod(module, "passes", "O", cause) : NULL;
+    PyObject *module = PyImport_ImportModule("msprobe.base.interrupts");             /* new */
+    PyObject *answer = module ? PyObject_CallMethod(module, "passes", "O", cause) : NULL; /* new */
     int found = answer == Py_True;
     Py_XDECREF(module);
     Py_XDECREF(answer);
@@ -55,20 +67,20 @@ static void put_whole(struct text *to, const char *key, long long value)
 static void put_summary(struct text *to, const struct array *a, const struct summary *s)
 {
     if (a->kind == 'i' || a->kind == 'u') {
-        put_whole(to, KEY_MAX, (long long)s->top);
-        put_whole(to, KEY_MIN, (long long)s->bottom);
+        put_whole(to, KEY_MAX, (long long)s->max);
+        put_whole(to, KEY_MIN, (long long)s->min);
     } else {
-        put_double(to, KEY_MAX, s->top);
-        put_double(to, KEY_MIN, s->bottom);
+        put_double(to, KEY_MAX, s->max);
+        put_double(to, KEY_MIN, s->min);
     }
     put_double(to, KEY_MEAN, s->mean);
     put_double(to, KEY_NORM, s->norm);
     if (s->nan)
         put_whole(to, KEY_NAN, s->nan);
-    if (s->up)
-        put_whole(to, KEY_POSITIVE_INF, s->up);
-    if (s->down)
-        put_whole(to, KEY_NEGATIVE_INF, s->down);
+    if (s->positive_inf)
+        put_whole(to, KEY_POSITIVE_INF, s->positive_inf);
+    if (s->negative_inf)
+        put_whole(to, KEY_NEGATIVE_INF, s->negative_inf);
 }
 
 /* Return the pass for NumPy's character code, or 'E' for bfloat16, and set kind and itemsize. */
@@ -88,7 +100,7 @@ static floats_pass pass_for_letter(int letter, struct array *a)
     for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
         if (KNOWN[i].letter == letter) {
             a->kind = KNOWN[i].kind, a->itemsize = KNOWN[i].itemsize;
-            return *(const floats_pass *)((const char *)chosen + KNOWN[i].pass);
+            return *(const floats_pass *)((const char *)active_passes + KNOWN[i].pass);
         }
     return NULL;
 }
@@ -109,27 +121,27 @@ struct share {
     int is_below, is_of_integers;
 };
 
-enum { MOST_SHARES = 16 };
+enum { MAX_SHARES = 16 };
 
 struct shares {
-    struct share of[MOST_SHARES];
+    struct share of[MAX_SHARES];
     Py_ssize_t count;
 };
 
 static at_least_pass at_least_pass_for_letter(int letter)
 {
     switch (letter) {
-    case 'e': return chosen->at_least.float16;
-    case 'E': return chosen->at_least.bfloat16;
-    case 'f': return chosen->at_least.float32;
-    case 'd': return chosen->at_least.float64;
-    case 'b': return chosen->at_least.int8;
-    case 'B': return chosen->at_least.uint8;
-    case 'h': return chosen->at_least.int16;
-    case 'H': return chosen->at_least.uint16;
-    case 'i': return chosen->at_least.int32;
-    case 'I': return chosen->at_least.uint32;
-    case 'q': return chosen->at_least.int64;
+    case 'e': return active_passes->at_least.float16;
+    case 'E': return active_passes->at_least.bfloat16;
+    case 'f': return active_passes->at_least.float32;
+    case 'd': return active_passes->at_least.float64;
+    case 'b': return active_passes->at_least.int8;
+    case 'B': return active_passes->at_least.uint8;
+    case 'h': return active_passes->at_least.int16;
+    case 'H': return active_passes->at_least.uint16;
+    case 'i': return active_passes->at_least.int32;
+    case 'I': return active_passes->at_least.uint32;
+    case 'q': return active_passes->at_least.int64;
     default: return NULL;
     }
 }
@@ -140,12 +152,12 @@ static void put_shares(struct text *to, const struct shares *shares, const struc
     if (!shares || !shares->count)
         return;
     int is_float = letter == 'e' || letter == 'E' || letter == 'f' || letter == 'd';
-    int64_t found[MOST_SHARES];
-    PyThreadState *thread = release(a, n);
+    int64_t found[MAX_SHARES];
+    PyThreadState *thread = release_gil(a, n);
     at_least_pass pass = at_least_pass_for_letter(letter);
     for (Py_ssize_t i = 0; i < shares->count; i++)
         found[i] = pass ? pass(a->data, n, shares->of[i].limit) : count_true(a->data, n);
-    take_back(thread);
+    take_gil(thread);
     for (Py_ssize_t i = 0; i < shares->count; i++) {
         const struct share *share = &shares->of[i];
         if (is_float || share->is_of_integers)
@@ -165,7 +177,7 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
         return 0;
     if (pass) {
         struct summary s;
-        if (!summarise(&a, n, pass, &s, &digest))
+        if (!summarize(&a, n, pass, &s, &digest))
             return 0;
         put_summary(to, &a, &s);
         put_shares(to, shares, &a, n, letter, s.nan);
@@ -173,12 +185,12 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
         return 1;
     }
     if (letter == 'q') {
-        struct int64s all = {.top = INT64_MIN, .bottom = INT64_MAX, .digest = digest};
-        PyThreadState *thread = release(&a, n);
-        chosen->int64(a.data, n, &all);
-        take_back(thread);
-        put_whole(to, KEY_MAX, all.top);
-        put_whole(to, KEY_MIN, all.bottom);
+        struct int64s all = {.max = INT64_MIN, .min = INT64_MAX, .digest = digest};
+        PyThreadState *thread = release_gil(&a, n);
+        active_passes->int64(a.data, n, &all);
+        take_gil(thread);
+        put_whole(to, KEY_MAX, all.max);
+        put_whole(to, KEY_MIN, all.min);
         put_double(to, KEY_MEAN, (double)all.sum / (double)n);
         put_double(to, KEY_NORM, sqrt(all.squares + all.squares_low));
         put_shares(to, shares, &a, n, letter, 0);
@@ -186,10 +198,10 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
         return 1;
     }
     if (letter == '?') {
-        PyThreadState *thread = release(&a, n);
+        PyThreadState *thread = release_gil(&a, n);
         int64_t trues = count_true(a.data, n);
         digest_block(&digest, a.data, n);
-        take_back(thread);
+        take_gil(thread);
         put(to, KEY_MAX, trues > 0 ? "true" : "false");
         put(to, KEY_MIN, (size_t)trues == n ? "true" : "false");
         put(to, KEY_MEAN, "null");
@@ -202,20 +214,15 @@ static int put_statistics(struct text *to, void *address, size_t n, int letter, 
     return 0;
 }
 
-/* Write the statistics of n elements as `put_statistics`, for other extensions, which use it through a capsule. Return the
- * length, or 0 without statistics. `to` has room for 512 bytes, and the caller holds the GIL.
- */
-static size_t write_statistics(char *to, void *address, size_t n, int letter)
+size_t write_statistics(char *to, void *address, size_t n, int letter)
 {
     struct text found = {.length = 0};
-    mode before = exact_mode();
+    float_mode before = begin_exact_mode();
     int is_known = put_statistics(&found, address, n, letter, 0, NULL); /* no digest, no shares */
-    back_to(before);
+    end_exact_mode(before);
     memcpy(to, found.letters, is_known ? found.length : 0);
     return is_known ? found.length : 0;
 }
-
-static const char WRITE_STATISTICS[] = "msprobe.base._statistic.write_statistics";
 
 /* Functions to read tensors, see `Describer`; borrowed from the tuple passed from Python. */
 struct reader {
@@ -232,8 +239,8 @@ static int read_reader(PyObject *tuple, struct reader *by)
                           &by->heads, &by->digests, &PyTuple_Type, &shares))
         return 0;
     by->shares.count = PyTuple_GET_SIZE(shares);
-    if (by->shares.count > MOST_SHARES)
-        return PyErr_Format(PyExc_ValueError, "a reader has at most %d shares", MOST_SHARES), 0;
+    if (by->shares.count > MAX_SHARES)
+        return PyErr_Format(PyExc_ValueError, "a reader has at most %d shares", MAX_SHARES), 0;
     for (Py_ssize_t i = 0; i < by->shares.count; i++) {
         struct share *of = &by->shares.of[i];
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(shares, i), "sdpp;a share: key, limit, two truths", &of->key, &of->limit,
@@ -246,10 +253,10 @@ static int read_reader(PyObject *tuple, struct reader *by)
 /* Return (borrowed) the head for the dtype and shape of a tensor; NULL with or without an exception. */
 static PyObject *head_of(const struct reader *by, PyObject *tensor)
 {
-    PyObject *dtype = PyObject_CallOneArg(by->dtype_of, tensor);
-    PyObject *shape = dtype ? PyObject_CallOneArg(by->shape_of, tensor) : NULL;
-    PyObject *key = shape ? Py_BuildValue("(NO)", PyLong_FromVoidPtr(dtype), shape) : NULL;
-    PyObject *head = key ? PyDict_GetItemWithError(by->heads, key) : NULL; /* keeps the dtype alive */
+    PyObject *dtype = PyObject_CallOneArg(by->dtype_of, tensor);                                /* new */
+    PyObject *shape = dtype ? PyObject_CallOneArg(by->shape_of, tensor) : NULL;                 /* new */
+    PyObject *key = shape ? Py_BuildValue("(NO)", PyLong_FromVoidPtr(dtype), shape) : NULL; /* new */
+    PyObject *head = key ? PyDict_GetItemWithError(by->heads, key) : NULL;                      /* keeps the dtype alive */
     Py_XDECREF(dtype);
     Py_XDECREF(shape);
     Py_XDECREF(key);
@@ -257,102 +264,126 @@ static PyObject *head_of(const struct reader *by, PyObject *tensor)
 }
 
 /* Return (new) the record: `head`, the statistics, and `source` (JSON or NULL). */
-static PyObject *closed(PyObject *head, const struct text *statistics, PyObject *source)
+static PyObject *finished(PyObject *head, const struct text *statistics, PyObject *source)
 {
     static const char FROM[] = ",\"from\":";
-    Py_ssize_t before = PyUnicode_GET_LENGTH(head), behind = source ? PyUnicode_GET_LENGTH(source) : 0;
-    Py_ssize_t length = before + (Py_ssize_t)statistics->length + (source ? (Py_ssize_t)sizeof FROM - 1 + behind : 0) + 1;
-    PyObject *made = PyUnicode_New(length, 127);
+    Py_ssize_t of_head = PyUnicode_GET_LENGTH(head), of_source = source ? PyUnicode_GET_LENGTH(source) : 0;
+    Py_ssize_t length = of_head + (Py_ssize_t)statistics->length + (source ? (Py_ssize_t)sizeof FROM - 1 + of_source : 0) + 1;
+    PyObject *made = PyUnicode_New(length, 127); /* new */
     if (made == NULL)
         return NULL;
     char *to = PyUnicode_DATA(made);
-    memcpy(to, PyUnicode_DATA(head), (size_t)before);
-    memcpy(to += before, statistics->letters, statistics->length);
+    memcpy(to, PyUnicode_DATA(head), (size_t)of_head);
+    memcpy(to += of_head, statistics->letters, statistics->length);
     to += statistics->length;
     if (source) {
         memcpy(to, FROM, sizeof FROM - 1);
-        memcpy(to += sizeof FROM - 1, PyUnicode_DATA(source), (size_t)behind);
-        to += behind;
+        memcpy(to += sizeof FROM - 1, PyUnicode_DATA(source), (size_t)of_source);
+        to += of_source;
     }
     *to = '}';
     return made;
 }
 
+/* Return whether the elements of a tensor can be read at an address, and pass the address; 0 with or without an exception. */
+static int address_in(const struct reader *by, PyObject *tensor, void **data)
+{
+    PyObject *address = NULL;                                             /* new */
+    PyObject *in_place = PyObject_CallOneArg(by->reads_in_place, tensor); /* new */
+    if (in_place != NULL && PyObject_IsTrue(in_place) == 1)
+        address = PyObject_CallOneArg(by->address_of, tensor);
+    *data = address ? PyLong_AsVoidPtr(address) : NULL;
+    int is_read = address != NULL && !PyErr_Occurred();
+    Py_XDECREF(in_place);
+    Py_XDECREF(address);
+    return is_read;
+}
+
+/* Return (borrowed) the JSON text of `from` for a tensor; NULL without one, or with an exception. */
+static PyObject *source_of(PyObject *sources, PyObject *tensor)
+{
+    if (sources == Py_None)
+        return NULL;
+    PyObject *id = PyLong_FromVoidPtr(tensor);                                    /* new */
+    PyObject *source = id ? PyDict_GetItemWithError(sources, id) : NULL; /* borrowed */
+    Py_XDECREF(id);
+    return source;
+}
+
+/* Return (new) the record of a tensor; NULL if it cannot be made here, with or without an exception. */
+static PyObject *record_with(const struct reader *by, PyObject *tensor, PyObject *sources)
+{
+    PyObject *head = head_of(by, tensor);              /* borrowed, as all that follows */
+    PyObject *start, *dtype = NULL, *of_caller = NULL;
+    Py_ssize_t size;
+    const char *letter;
+    void *data;
+    if (head == NULL || !PyArg_ParseTuple(head, "O!nsO|O", &PyUnicode_Type, &start, &size, &letter, &dtype, &of_caller))
+        return NULL;
+    if (!*letter || !PyUnicode_IS_ASCII(start) || !address_in(by, tensor, &data))
+        return NULL;
+    PyObject *source = source_of(sources, tensor);
+    if (PyErr_Occurred() || (source && !(PyUnicode_Check(source) && PyUnicode_IS_ASCII(source))))
+        return NULL;
+    struct text found = {.length = 0};
+    float_mode before = begin_exact_mode();
+    int is_known = put_statistics(&found, data, (size_t)size, *letter, by->digests, &by->shares);
+    end_exact_mode(before);
+    return is_known ? finished(start, &found, source) : NULL;
+}
+
 /* Return (new) the record of a tensor, or None if it cannot be made here; NULL for interrupts. */
-static PyObject *made_record(const struct reader *by, PyObject *value, PyObject *sources)
+static PyObject *record_or_none(const struct reader *by, PyObject *value, PyObject *sources)
 {
     if (!PyType_IsSubtype(Py_TYPE(value), (PyTypeObject *)by->type))
         Py_RETURN_NONE;
-    PyObject *made = NULL, *in_place = NULL, *address = NULL, *id = NULL, *source = NULL, *head = head_of(by, value), *start;
-    Py_ssize_t size;
-    const char *letter;
-    if (head == NULL || !PyArg_ParseTuple(head, "O!nsO|O", &PyUnicode_Type, &start, &size, &letter, &id, &in_place))
-        goto done;
-    id = in_place = NULL; /* were borrowed: the dtype, and the data of the caller */
-    if (!*letter || !PyUnicode_IS_ASCII(start) || (in_place = PyObject_CallOneArg(by->reads_in_place, value)) == NULL
-        || PyObject_IsTrue(in_place) != 1 || (address = PyObject_CallOneArg(by->address_of, value)) == NULL)
-        goto done;
-    if (sources != Py_None && (id = PyLong_FromVoidPtr(value)) != NULL)
-        source = PyDict_GetItemWithError(sources, id);
-    void *data = PyLong_AsVoidPtr(address);
-    if (PyErr_Occurred() || (source && !(PyUnicode_Check(source) && PyUnicode_IS_ASCII(source))))
-        goto done;
-    struct text found = {.length = 0};
-    mode before = exact_mode();
-    int is_known = put_statistics(&found, data, (size_t)size, *letter, by->digests, &by->shares);
-    back_to(before);
-    if (is_known)
-        made = closed(start, &found, source);
-done:
-    Py_XDECREF(in_place);
-    Py_XDECREF(address);
-    Py_XDECREF(id);
-    if (made != NULL)
-        return made;
-    if (PyErr_Occurred()) {
+    PyObject *made = record_with(by, value, sources); /* new */
+    if (made == NULL && PyErr_Occurred()) {
         if (!PyErr_ExceptionMatches(PyExc_Exception) || is_interrupt())
             return NULL;
         PyErr_Clear(); /* with None the caller reads the tensor in Python, where it is raised again */
     }
-    Py_RETURN_NONE;
+    return made ? made : Py_NewRef(Py_None);
 }
 
-PyDoc_STRVAR(record_doc, "record(tensor, reader)\n--\n\n"
-                         "Return the record of a tensor as JSON text; None if it cannot be made here.\n\n"
-                         "`reader` is a tuple: the class of tensors; four functions of a tensor that return its dtype, its shape,\n"
-                         "whether its elements are contiguous at an address, and this address; a dict of heads by (id of the dtype,\n"
-                         "shape); whether the record has the CRC-32C of the bytes of the elements (bfloat16 widened); and a tuple\n"
-                         "of shares, each a tuple: its key as `,\"zeros\":`, a positive limit, whether it counts the elements below\n"
-                         "the limit or all others, and whether integers and bool have it. A head is a tuple: the begin of the\n"
-                         "record, the number of elements, NumPy's character code of the dtype ('E' for bfloat16, empty if unknown),\n"
-                         "the dtype, and other data of the caller.\n"
-                         "None also after an exception of the framework, or if a sum cancels so much that the mean is not precise.");
+const char record_doc[] = PyDoc_STR(
+    "record(tensor, reader)\n--\n\n"
+    "Return the record of a tensor as JSON text; None if it cannot be made here.\n\n"
+    "`reader` is a tuple: the class of tensors; four functions of a tensor that return its dtype, its shape,\n"
+    "whether its elements are contiguous at an address, and this address; a dict of heads by (id of the dtype,\n"
+    "shape); whether the record has the CRC-32C of the bytes of the elements (bfloat16 widened); and a tuple\n"
+    "of shares, each a tuple: its key as `,\"zeros\":`, a positive limit, whether it counts the elements below\n"
+    "the limit or all others, and whether integers and bool have it. A head is a tuple: the begin of the\n"
+    "record, the number of elements, NumPy's character code of the dtype ('E' for bfloat16, empty if unknown),\n"
+    "the dtype, and other data of the caller.\n"
+    "None also after an exception of the framework, or if a sum cancels so much that the mean is not precise.");
 
-static PyObject *record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+PyObject *record(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     struct reader by;
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "record() takes a tensor and a reader, not %zd arguments", count);
-    return read_reader(args[1], &by) ? made_record(&by, args[0], Py_None) : NULL;
+    return read_reader(args[1], &by) ? record_or_none(&by, args[0], Py_None) : NULL;
 }
 
-PyDoc_STRVAR(records_doc, "records(values, reader, sources)\n--\n\n"
-                          "Return a list with the result of `record` for each value.\n\n"
-                          "`sources`, a dict or None, has the JSON text of `from` in the record, by id of the tensor.");
+const char records_doc[] = PyDoc_STR(
+    "records(values, reader, sources)\n--\n\n"
+    "Return a list with the result of `record` for each value.\n\n"
+    "`sources`, a dict or None, has the JSON text of `from` in the record, by id of the tensor.");
 
-static PyObject *records(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+PyObject *records(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     struct reader by;
     if (count != 3)
         return PyErr_Format(PyExc_TypeError, "records() takes values, a reader and sources, not %zd arguments", count);
     if (args[2] != Py_None && !PyDict_Check(args[2]))
         return PyErr_Format(PyExc_TypeError, "the sources are a dict, or None");
-    PyObject *values = read_reader(args[1], &by) ? PySequence_Fast(args[0], "the values are a sequence") : NULL;
-    PyObject *made = values ? PyList_New(PySequence_Fast_GET_SIZE(values)) : NULL;
+    PyObject *values = read_reader(args[1], &by) ? PySequence_Fast(args[0], "the values are a sequence") : NULL; /* new */
+    PyObject *made = values ? PyList_New(PySequence_Fast_GET_SIZE(values)) : NULL;                               /* new */
     for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(made); i++) {
-        PyObject *text = made_record(&by, PySequence_Fast_GET_ITEM(values, i), args[2]);
+        PyObject *text = record_or_none(&by, PySequence_Fast_GET_ITEM(values, i), args[2]); /* new */
         if (text)
-            PyList_SET_ITEM(made, i, text);
+            PyList_SET_ITEM(made, i, text); /* steals */
         else
             Py_CLEAR(made);
     }
