@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msprobe.base.schema import NAMES
+from msprobe.base.schema import AT, NAMES, NUMBERS, merge
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import ACROSS, UNMASKED, allowed_across, canonical, standard_of
 from msprobe.compare.match.fused import groups
 from msprobe.compare.match.pairs import Pairs
-from msprobe.store.record import NonFinite, Number, Record, Statistics
+from msprobe.store.record import NO_STATISTICS, NonFinite, Number, Record, Statistics, statistics_from
 
 from .judged import Comparison
 from .verdict import PASS, Verdict, counts, wrong
@@ -79,7 +79,7 @@ def errors_by_elements(found: Measures, target: Record, golden: Record, custom: 
     allowed = allowed_across(target.dtype, golden.dtype, custom)
     if allowed is None or not found.size:
         return None
-    root, s = math.sqrt(found.size), golden.statistics or Statistics(None, None, None, None)
+    root, s = math.sqrt(found.size), golden.statistics or NO_STATISTICS
     if found.scale_error and math.isfinite(found.scale_error):
         greatest = found.max_absolute / found.scale_error
     else:
@@ -150,28 +150,27 @@ def judge_errors(errors: Errors) -> Verdict:
 
 
 def combined(parts: Iterable[Record]) -> Statistics | None:
-    """The statistics of the whole that some parts make up; None where a part lacks one of its own."""
+    """Return the statistics of the tensor that consists of some parts; None if a part lacks one."""
     sizes: list[int] = []
-    values: list[tuple[float, float, float, float]] = []
+    values: list[list[float]] = []
     lost: list[NonFinite | None] = []
     for record in parts:
         s = record.statistics
-        if s is None or not all(type(v) in (int, float) for v in (s.max, s.min, s.mean, s.norm)):
+        if s is None or not all(type(number) in (int, float) for number in s.numbers):
             return None
         sizes.append(math.prod(record.shape or ()))
-        values.append((_number(s.max), _number(s.min), _number(s.mean), _number(s.norm)))
+        values.append([_number(number) for number in s.numbers])
         if not _is_finite(s.norm):
             lost.append(s.non_finite)
     if not sum(sizes):
         return None
     known = [count for count in lost if count is not None]
     of_all = NonFinite(*map(sum, zip(*known, strict=True))) if known and len(known) == len(lost) else None
-    highest, lowest, means, norms = zip(*values, strict=True)
-    if any(norm != norm for norm in norms):
-        return Statistics(math.nan, math.nan, math.nan, math.nan, non_finite=of_all)
-    # Not `fsum`, which raises where infinities of both signs meet.
-    mean = sum(m * n for m, n in zip(means, sizes, strict=True)) / sum(sizes)
-    return Statistics(max(highest), min(lowest), mean, math.hypot(*norms), non_finite=of_all)
+    columns = list(zip(*values, strict=True))
+    if any(norm != norm for norm in columns[AT["norm"]]):
+        return statistics_from(*(math.nan,) * len(NUMBERS), non_finite=of_all)
+    numbers = [merge(each.merge, column, sizes) for each, column in zip(NUMBERS, columns, strict=True)]
+    return statistics_from(*numbers, non_finite=of_all)
 
 
 def with_parts_judged(comparison: Comparison) -> Comparison:

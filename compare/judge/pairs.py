@@ -508,6 +508,6 @@ def _with_equality(verdict: Verdict) -> Found:
 
 
 def _statistics_of(record: Record) -> Statistics | None:
-    """The statistics of a tensor; four times nothing is none: of it nothing can be judged."""
+    """Return the statistics of a tensor; None if it has none, or only null, because these cannot be judged."""
     s = record.statistics
-    return None if s is None or s.max is s.min is s.mean is s.norm is None else s
+    return None if s is None or all(number is None for number in s.numbers) else s

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.schema import NAMES, NUMBERS, Statistic, merge
 from msprobe.base.statistic import is_bfloat16, statistic, widen
 from msprobe.compare.core.measures import FloatFormat, Measures, coarsest
 from msprobe.compare.core.standard import Standard
-from msprobe.store.record import Statistics
+from msprobe.store.record import Statistics, statistics_from
 from msprobe.store.tensor_file import TensorFile
 
 from . import block as blocks
@@ -31,28 +32,35 @@ _PIECE = 1 << 20  # elements
 
 
 def side_statistics(tensor: Tensor) -> Statistics:
-    """Max, min, mean and L2 norm as `msprobe.base.statistic.statistic` has them; None where it has none.
+    """Return the statistics as `msprobe.base.statistic.statistic` computes them; None for those that it does not have.
 
-    Of several pieces mean and norm are put together with one rounding each.
+    Those of several pieces are merged, mean and norm with one rounding each.
     """
     found = [(statistic(piece), piece.size) for piece in _pieces(tensor)]
     parts = [one for one, _ in found]
     is_bool = type(parts[0].max) is bool
     if len(parts) == 1 or parts[0].max is None:
         only = parts[0]
-        return Statistics(only.max, only.min, only.mean, only.norm, only.true_count if is_bool else None)
+        numbers = [getattr(only, name) for name in NAMES]
+        return statistics_from(*numbers, true_count=only.true_count if is_bool else None)
     if is_bool:
         count = sum(one.true_count for one in parts)
-        return Statistics(any(one.max for one in parts), all(one.min for one in parts), None, None, count)
-    highest, lowest = ([getattr(one, name) for one in parts] for name in ("max", "min"))
-    if any(value != value for value in highest):
-        return Statistics(math.nan, math.nan, math.nan, math.nan)
-    size = sum(length for _, length in found)
+        booleans = {"max": any(one.max for one in parts), "min": all(one.min for one in parts)}
+        return statistics_from(*map(booleans.get, NAMES), true_count=count)
+    if any(one.max != one.max for one in parts):
+        return statistics_from(*(math.nan,) * len(NAMES))
+    sizes = [length for _, length in found]
+    return statistics_from(*(_merged(each, [getattr(one, each.name) for one in parts], sizes) for each in NUMBERS))
+
+
+def _merged(each: Statistic, values: Sequence[float], sizes: Sequence[int]) -> float:
+    """Return one statistic of all pieces; a mean without overflow."""
+    if each.merge != "mean":
+        return merge(each.merge, values, sizes)
+    size = sum(sizes)
     with np.errstate(all="ignore"):
-        weighted = [(one.mean or 0.0) * (length / size) for one, length in found]  # only booleans have no mean
-        mean = float(np.sum(weighted, dtype=np.float64))
-    norm = math.hypot(*(one.norm or 0.0 for one in parts))
-    return Statistics(max(highest), min(lowest), mean, norm)
+        weighted = [value * (length / size) for value, length in zip(values, sizes, strict=True)]
+        return float(np.sum(weighted, dtype=np.float64))
 
 
 def _pieces(tensor: Tensor) -> Iterator[Array]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.schema import BY_NAME, merge
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.match.pairs import Ints
 from msprobe.store.record import TENSOR, Columns
@@ -56,6 +57,9 @@ class Summary(NamedTuple):
         return self.max == self.min
 
 
+_STATISTICS = Summary._fields[:4]
+
+
 class SummaryColumns(Summary):
     """The summaries of one record of many calls of one form: `max`, `min`, `mean` and `norm` are columns, and either
     all tensors are constant or none."""
@@ -87,7 +91,7 @@ class Summaries:
         columns = self._columns
         found: NDArray[np.bool_] = np.frombuffer(columns.kind, np.uint8) == TENSOR
         found[list(columns.odd)] = False
-        high, low, mean, norm = columns.numbers.T
+        high, low, mean, norm = (columns.column(name) for name in _STATISTICS)
         with np.errstate(all="ignore"):
             found &= np.isfinite(high + low + mean + np.abs(norm))
         return found
@@ -101,7 +105,7 @@ class Summaries:
     def statistics(self, rows: Ints) -> tuple[Floats, Floats, Floats, Floats]:
         """Maximum, minimum, mean and norm of rows that have a summary."""
         columns = self._columns
-        high, low, mean, norm = (column[rows] for column in columns.numbers.T)
+        high, low, mean, norm = (columns.column(name)[rows] for name in _STATISTICS)
         return high, low, mean, np.abs(norm)
 
     def form(self, row: int) -> tuple[int, float, bool]:
@@ -194,10 +198,11 @@ def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation
 
 def summary_of_parts(parts: Sequence[Summary]) -> Summary:
     """The summary of the tensor that some parts make up."""
-    size = sum(part.size for part in parts)
-    mean = sum(part.total for part in parts) / size if size else 0.0
-    high, low = max(part.max for part in parts), min(part.min for part in parts)
-    return Summary(high, low, mean, math.hypot(*(part.norm for part in parts)), size, parts[0].unit)
+    sizes = [part.size for part in parts]
+    high, low, mean, norm = (
+        merge(BY_NAME[name].merge, [getattr(part, name) for part in parts], sizes) for name in _STATISTICS
+    )
+    return Summary(high, low, mean, norm, sum(sizes), parts[0].unit)
 
 
 # Numbers or columns of them: one law is computed of one call, or of many.

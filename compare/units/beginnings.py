@@ -119,8 +119,9 @@ def _one_sided(comparison: Comparison, rows: Iterable[int], side: str) -> Iterat
         if at >= 0:
             held = tensor_of(dump.columns, at)
             shape = "" if held.shape is None else f" {list(held.shape)}"
-            norm = phrase(", norm {norm:.5g}", norm=held.norm) if isinstance(held.norm, int | float) else ""
-            value = held.value or phrase("{dtype}{shape}{norm}", dtype=held.dtype, shape=shape, norm=norm)
+            norm = held.statistics.get("norm")
+            of_norm = phrase(", norm {norm:.5g}", norm=norm) if isinstance(norm, int | float) else ""
+            value = held.value or phrase("{dtype}{shape}{norm}", dtype=held.dtype, shape=shape, norm=of_norm)
             yield phrase("{place} of the {side}: {value}", place=place_of(dump.columns, at), side=side, value=value)
 
 

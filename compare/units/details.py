@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msprobe.base.phrase import phrase
-from msprobe.base.schema import NAMES
+from msprobe.base.schema import NAMES, NUMBERS
 from msprobe.compare.core.reason import Reason
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.wording import reason_phrase
@@ -18,7 +18,7 @@ from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.rows import rows_of
 from msprobe.report.document import CallDetails, Record, Tensor
 from msprobe.report.embed import packed, text_of
-from msprobe.store.record import PARTS, TENSOR, VALUE, Columns, Statistics
+from msprobe.store.record import NO_STATISTICS, PARTS, TENSOR, VALUE, Columns, Statistics
 
 from .calls import UnitCalls
 from .links import Link
@@ -36,7 +36,7 @@ _LONGEST = 2000  # characters of a value
 _LEFT_OUT = frozenset(
     (
         *("NPU Name", "Bench Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape", "Bench Tensor Shape"),
-        *(f"{side} {name}" for side in ("NPU", "Bench") for name in ("max", "min", "mean", "l2norm")),
+        *(f"{side} {each.titles[2]}" for side in ("NPU", "Bench") for each in NUMBERS),
         *("NPU MD5", "BENCH MD5", "NPU_Stack_Info", "Data_name", "Verdict", "Reason"),
     )
 )
@@ -187,16 +187,16 @@ def place_of(columns: Columns, row: int) -> str:
 
 
 def tensor_of(columns: Columns, row: int, described: Statistics | None = None) -> Tensor:
-    """One side of a record; `described` are the statistics where the dump does not tell them."""
+    """Return one side of a record; `described` are its statistics if the dump does not have them."""
     kind, dtype, shape = columns.looks[columns.look[row]]
     digest = columns.digest[row]
     if columns.kind[row] != TENSOR:
         value = repr(columns.values.get(row)) if columns.kind[row] == VALUE else "None"
         return Tensor(kind, digest=digest, value=value[:_LONGEST])
     s = described or columns.statistics(row)
-    numbers = (None,) * len(NAMES) if s is None else s.numbers
-    of_page = {name: _number(number, dtype) for name, number in zip(NAMES, numbers, strict=True)}
-    return Tensor(dtype, shape, **of_page, digest=digest)  # type: ignore[arg-type]  # none of the names is `digest`
+    numbers = zip(NAMES, (s or NO_STATISTICS).numbers, strict=True)
+    of_page = {name: number for name, value in numbers if (number := _number(value, dtype)) is not None}
+    return Tensor(dtype, shape, of_page, digest)
 
 
 def _number(value: object, dtype: str = "") -> float | str | None:

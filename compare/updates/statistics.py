@@ -73,8 +73,8 @@ _SEVERAL = 3
 """So many parameters share one decay before it is named: gains of normalizations, for instance."""
 
 
-class Four(NamedTuple):
-    """Four statistics; NaN for one that is not known."""
+class ParameterStatistics(NamedTuple):
+    """Statistics of a parameter; NaN for one that is not known."""
 
     max: float
     min: float
@@ -82,16 +82,20 @@ class Four(NamedTuple):
     norm: float
 
     @staticmethod
-    def of(found: Statistics) -> "Four":
-        return Four(*(float(value) if isinstance(value, (int, float)) else nan for value in found.numbers))
+    def of(found: Statistics) -> "ParameterStatistics":
+        values = [getattr(found, name) for name in ParameterStatistics._fields]
+        return ParameterStatistics(*(float(value) if isinstance(value, (int, float)) else nan for value in values))
+
+
+_UNKNOWN = ParameterStatistics(nan, nan, nan, nan)
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
     """The statistics of one parameter of one side before and after an update; before is None where no step is known."""
 
-    before: Four | None
-    now: Four
+    before: ParameterStatistics | None
+    now: ParameterStatistics
     size: int
     ulp: float = 2.0**-23
 
@@ -101,11 +105,11 @@ class Moments:
         return self.before is None or self.before != self.now
 
     @property
-    def move(self) -> Four:
+    def move(self) -> ParameterStatistics:
         """By how much the statistics moved, and for the norm the mean square."""
-        now, before = self.now, self.before or Four(nan, nan, nan, nan)
+        now, before = self.now, self.before or _UNKNOWN
         square = (now.norm - before.norm) * (now.norm + before.norm) / max(self.size, 1)
-        return Four(now.max - before.max, now.min - before.min, now.mean - before.mean, square)
+        return ParameterStatistics(now.max - before.max, now.min - before.min, now.mean - before.mean, square)
 
     @property
     def scale(self) -> float:

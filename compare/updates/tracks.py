@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from math import hypot, inf, isfinite, nan, prod, sqrt
+from math import inf, isfinite, nan, prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from msprobe.base.errors import MsprobeError
+from msprobe.base.schema import BY_NAME, merge
 from msprobe.base.statistic import widen
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.core.tensor import source_of
@@ -31,7 +32,7 @@ from msprobe.store.tensor_file import TensorFile
 
 from .fit import Floats
 from .judgement import Parameter, Track, judge
-from .statistics import Four, Moments, Summary, judge_summaries
+from .statistics import Moments, ParameterStatistics, Summary, judge_summaries
 
 ELEMENTS = 1 << 18
 """So many elements of all parameters of a side are looked at in each step: a fit has a few unknowns for each parameter,
@@ -301,9 +302,9 @@ def _summary(parts: Sequence[ParameterPair], sides: list[list[_Parameters]], at:
     moments = []
     names = _names(parts)
     for own, steps in zip(names, sides, strict=True):
-        if (now := _four(steps[at], own)) is None:
+        if (now := _statistics(steps[at], own)) is None:
             return None
-        before = _four(steps[at - 1], own) if at else None
+        before = _statistics(steps[at - 1], own) if at else None
         size = sum(prod(steps[at].shape(name)) for name in own)
         moments.append(Moments(before, now, size, steps[at].ulp(own[0])))
     gradients = _gradients_apart(names, sides, max(at - 1, 0))
@@ -316,17 +317,21 @@ def _names(parts: Sequence[ParameterPair]) -> tuple[list[str], list[str]]:
     return list(dict.fromkeys(one.target for one in parts)), list(dict.fromkeys(one.golden for one in parts))
 
 
-def _four(step: _Parameters, names: Sequence[str]) -> Four | None:
-    """The statistics of a parameter, or of what several make up; None where they are not known."""
+def _statistics(step: _Parameters, names: Sequence[str]) -> ParameterStatistics | None:
+    """Return the statistics of a parameter, or of several that are parts of one; None if they are not known."""
     found = [step.statistics(name) for name in names]
-    known = [Four.of(one) for one in found if one is not None and one.mean is not None and one.norm is not None]
+    known = [
+        ParameterStatistics.of(one)
+        for one in found
+        if one is not None and one.mean is not None and one.norm is not None
+    ]
     if len(known) < len(names):
         return None
     if len(known) == 1:
         return known[0]
     sizes = [prod(step.shape(name)) for name in names]
-    mean = sum(size * one.mean for size, one in zip(sizes, known, strict=True)) / max(sum(sizes), 1)
-    return Four(max(one.max for one in known), min(one.min for one in known), mean, hypot(*(one.norm for one in known)))
+    columns = zip(ParameterStatistics._fields, zip(*known, strict=True), strict=True)
+    return ParameterStatistics(*(merge(BY_NAME[name].merge, column, sizes) for name, column in columns))
 
 
 def _gradients_apart(names: tuple[list[str], list[str]], sides: list[list[_Parameters]], at: int) -> float:

@@ -5,6 +5,8 @@ whose table `_schema.h` is generated), the columns of a dump, the merge of ranks
 `python docs/statistics.py` writes the generated parts; a test compares them with this table.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -271,6 +273,7 @@ KEYS = tuple(each.key for each in NUMBERS)
 OPERATIONS = tuple(each.operation for each in sorted(STATISTICS, key=lambda each: each.column) if each.column >= 0)
 """What the monitor measures, in its order. Its `zeros` are those below the `eps` of its configuration."""
 
+BY_NAME = {each.name: each for each in STATISTICS}
 AT = {each.name: at for at, each in enumerate(NUMBERS)}
 """The column of each number."""
 
@@ -280,6 +283,24 @@ _MEMBERS = ",".join(f'"{key}":%s' for key in KEYS)
 def members(numbers: tuple[str, ...]) -> str:
     """Return the members of a record that hold the numbers, whose texts are given in the order of `NUMBERS`."""
     return _MEMBERS % numbers
+
+
+def merge(how: Merge, numbers: Sequence[float], sizes: Sequence[int]) -> float:
+    """Return a statistic of a tensor from those of its parts, which have `sizes` elements.
+
+    Without elements, the mean is 0.
+    """
+    match how:
+        case "max":
+            return max(numbers)
+        case "min":
+            return min(numbers)
+        case "norm":
+            return math.hypot(*numbers)
+        case "mean":  # not `fsum`, which raises if infinities of both signs meet
+            return sum(number * size for number, size in zip(numbers, sizes, strict=True)) / max(sum(sizes), 1)
+        case _:
+            raise ValueError(f"{how}: not a merge of numbers")
 
 
 def c_header() -> str:

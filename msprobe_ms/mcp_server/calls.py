@@ -10,7 +10,7 @@ from msprobe.base.log import few, shortened
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.reader import read, tensor_path, with_structure_calls
-from msprobe.store.record import Dump, Number, Record, Statistics
+from msprobe.store.record import NO_STATISTICS, Dump, Number, Record
 from msprobe.store.stacks_and_construct import user_line
 
 _MAX_RECORDS = 200
@@ -18,8 +18,6 @@ _MAX_RECORDS = 200
 
 _MAX_TEXT = 500
 """Characters of a text among the arguments."""
-
-_NO_STATISTICS = Statistics(None, None, None, None)
 
 _MAX_NAMES = 8
 """Names that are listed in a message."""
@@ -186,7 +184,7 @@ def _counterpart(dump: Dump, at: int) -> str | None:
 
 def _record(dump: Dump, graph: Graph, at: int, row: int) -> RecordView:
     record = dump.columns.record(row, at)
-    statistics = record.statistics or _NO_STATISTICS
+    statistics = record.statistics or NO_STATISTICS
     counts = statistics.non_finite
     origin, producers = _origin(dump, graph, at, row, record)
     return RecordView(

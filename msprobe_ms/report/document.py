@@ -23,9 +23,10 @@ its template and the values of its placeholders, which the page says in the read
 from dataclasses import dataclass, field
 
 from msprobe.base.phrase import Words
+from msprobe.base.schema import NAMES
 from msprobe.findings.finding import Answer
 
-VERSION = 1
+VERSION = 2
 
 VERDICTS = {"p": "pass", "w": "warning", "e": "error", "u": "unjudged", "h": "harmless", "n": "unmatched", ".": "none"}
 """Letters of `State.verdicts`: of a call, the worst of its records; "." where a call has no records."""
@@ -95,8 +96,9 @@ class TableSet:
 class Head:
     """The head. `kind` is the command: compare, dump, overflow_check, check, monitor, config_check, flow, acc_check.
 
-    `merged` says why layouts of several ranks (TP, PP, VPP) were merged or not. `calls` counts all units' calls, and
-    `detailed` those whose records are in the report. `messages` is the chunk of `findings.texts`.
+    `statistics` are the names of the statistics of a tensor, in the order of the page. `merged` says why layouts of
+    several ranks (TP, PP, VPP) were merged or not. `calls` counts all units' calls, and `detailed` those whose records
+    are in the report. `messages` is the chunk of `findings.texts`.
     """
 
     kind: str
@@ -117,7 +119,8 @@ class Head:
     calls: int = 0
     detailed: int = 0
     messages: int = 0
-    version: int = VERSION
+    statistics: tuple[str, ...] = field(default=NAMES, metadata={"always": True})
+    version: int = field(default=VERSION, metadata={"always": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +164,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One side of a record: what the dump holds of it. `value` is for what is no tensor."""
+    """One side of a record: `statistics` of a tensor by name, or `value` of a record that is not a tensor."""
 
     dtype: str = ""
     shape: tuple[int, ...] | None = None
-    max: float | str | None = None
-    min: float | str | None = None
-    mean: float | str | None = None
-    norm: float | str | None = None
+    statistics: dict[str, float | str] = field(default_factory=dict)
     digest: str = ""
     value: str = ""
 

@@ -16,8 +16,10 @@ MARK = "<!-- msprobe report data -->"
 
 
 def plain(value: Any) -> Any:
-    """An object of `document` as JSON's types: members that hold their default are left out, numbers that are not
-    finite are texts, a kind of finding is its name. Members that are declared with `page` False are left out."""
+    """Return an object of `document` as JSON types: non-finite numbers become texts, a kind of finding its name.
+
+    Members that have their default, unless declared with `always`, and members declared with `page` False are omitted.
+    """
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
@@ -33,7 +35,7 @@ def plain(value: Any) -> Any:
     if is_dataclass(value):
         kind: Any = type(value)
         held = ((name, getattr(value, name), default) for name, default in _members(kind))
-        return {name: plain(one) for name, one, default in held if name == "version" or one != default}
+        return {name: plain(one) for name, one, default in held if one != default}
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     return value
@@ -41,9 +43,11 @@ def plain(value: Any) -> Any:
 
 @cache
 def _members(kind: Any) -> tuple[tuple[str, Any], ...]:
-    """The members of a class with their defaults; those without one have a default that equals nothing."""
+    """Return the members of a class with their defaults; `MISSING` if they are always written."""
 
     def default_of(each: "Field[Any]") -> Any:
+        if each.metadata.get("always"):
+            return MISSING
         return each.default if each.default_factory is MISSING else each.default_factory()
 
     return tuple((each.name, default_of(each)) for each in fields(kind) if each.metadata.get("page", True))

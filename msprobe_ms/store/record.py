@@ -63,6 +63,9 @@ class Statistics:
 statistics_from: Callable[..., Statistics] = Statistics
 """`Statistics` of numbers in the order of the columns, which are followed by the other fields."""
 
+NO_STATISTICS = statistics_from(*(None,) * len(NAMES))
+"""The statistics of a tensor without elements."""
+
 
 class Layout(NamedTuple):
     """Where the elements of a tensor lie in its storage, in elements."""
@@ -284,6 +287,7 @@ _TENSOR_SUFFIXES = (".npy", ".pt")
 _NAN = float("nan")
 _NANS = (_NAN,) * len(NAMES)
 _numbers_of = attrgetter(*NAMES)
+_VIEWS = ("max", "min", "mean", "norm")
 
 Look = tuple[str, str, tuple[int, ...] | None]
 
@@ -299,14 +303,14 @@ class Columns:
     PARTS, KINDS and GRADIENTS, `path` is one in `paths`, and `look` one in `looks` (type, dtype and shape).
 
     `numbers` has a row for each record and a column for each of the `NUMBERS` of `msprobe.base.schema`; the columns
-    are also attributes (`max`, `min`, ...), views that give Python's floats. A row is NaN where the record is not a
-    tensor, and in `odd`: tensors whose statistics are not all plain floats, or which have a `true_count`; None there
-    means no statistics at all. A NaN that the dump itself holds is a float like any other, and not odd; `non_finite`
-    has the counts of such rows, where there are any. `values` has the value of every row of kind `value`; `digest`,
-    `file` and `source` are empty texts where there is none. `shares` has a column for each optional statistic that any
-    row has, NaN in the others, and `layout` those rows that have one. `named` has the names of rows that a reader
-    called otherwise than `row_name` would, and `shards` the descriptions of rows that are shards of distributed
-    tensors.
+    that formulas use are also attributes (`max`, `min`, `mean`, `norm`), views that give Python's floats. A row is
+    NaN where the record is not a tensor, and in `odd`: tensors whose statistics are not all plain floats, or which
+    have a `true_count`; None there means no statistics at all. A NaN that the dump itself holds is a float like any
+    other, and not odd; `non_finite` has the counts of such rows, where there are any. `values` has the value of every
+    row of kind `value`; `digest`, `file` and `source` are empty texts where there is none. `shares` has a column for
+    each optional statistic that any row has, NaN in the others, and `layout` those rows that have one. `named` has
+    the names of rows that a reader called otherwise than `row_name` would, and `shards` the descriptions of rows that
+    are shards of distributed tensors.
     """
 
     names: list[str]
@@ -336,8 +340,8 @@ class Columns:
 
     def __post_init__(self) -> None:
         self.numbers = np.asfortranarray(self.numbers)
-        for at, name in enumerate(NAMES):
-            setattr(self, name, memoryview(self.numbers[:, at]))  # type: ignore[arg-type]  # numpy's stub leaves it out
+        for name in _VIEWS:
+            setattr(self, name, memoryview(self.column(name)))  # type: ignore[arg-type]  # numpy's stub leaves it out
 
     def __getstate__(self) -> tuple[Any, ...]:
         return tuple(getattr(self, each.name) for each in fields(self) if each.init)

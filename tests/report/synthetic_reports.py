@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from synthetic_networks import GOLDEN, STACK, TARGET, Chunks, Network, add_unit, state_of
+from synthetic_networks import GOLDEN, STACK, TARGET, Chunks, Network, add_unit, state_of, statistics
 
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.finding import Answer, Finding, Place, Source, Suggestion
@@ -222,7 +222,7 @@ def hostile(path, depth=10_000):
         Record(
             name,
             name,
-            Tensor(name, (1,), "NaN", "Infinity", "-Infinity", None, name),
+            Tensor(name, (1,), {"max": "NaN", "min": "Infinity", "mean": "-Infinity"}, name),
             Tensor(value=name * 3),
             "e",
             {name: name},
@@ -279,7 +279,7 @@ def dumped(path):
     number = chunks.add(layout)
     calls = []
     for call in range(len(layout.names)):
-        one = Tensor("BFloat16" if call % 3 else "Float32", (8, 64, 256), 3.1, -2.9, 0.01, 41.7)
+        one = Tensor("BFloat16" if call % 3 else "Float32", (8, 64, 256), statistics(3.1, -2.9, 0.01, 41.7))
         calls.append(CallDetails(call, (Record("input.0", "input", one), Record("output.0", "output", one)), STACK))
     links = state_of(layout, None).links
     state = State("." * len(layout.names), links=links)
@@ -316,8 +316,8 @@ def overflowing(path):
         for call in range(begins, len(letters)):
             letters[call] = "c" if call == made and rank == 1 else "h"
         state = State("." * len(letters), overflow="".join(letters), links=state_of(layout, None).links)
-        bad = Tensor("Float16", (8, 64), "NaN", "NaN", "NaN", "NaN")
-        good = Tensor("Float16", (8, 64), 65504.0, -1.0, 30.1, 80000.0)
+        bad = Tensor("Float16", (8, 64), statistics("NaN", "NaN", "NaN", "NaN"))
+        good = Tensor("Float16", (8, 64), statistics(65504.0, -1.0, 30.1, 80000.0))
         details = Details(
             tuple(
                 CallDetails(

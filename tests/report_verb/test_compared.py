@@ -118,7 +118,7 @@ def test_records_are_the_rows_of_the_table(compared):
                 assert record[side]["value"] == "0"
                 continue
             for statistic, heading in (("max", "max"), ("min", "min"), ("mean", "mean"), ("norm", "l2norm")):
-                assert record[side][statistic] == pytest.approx(row[f"{name} {heading}"], rel=1e-8)
+                assert record[side]["statistics"][statistic] == pytest.approx(row[f"{name} {heading}"], rel=1e-8)
             assert record[side]["dtype"] == row[f"{name} Dtype"]
             assert str(record[side]["shape"]) == row[f"{name} Tensor Shape"]
         for title in ("Max diff", "Min diff", "Mean diff", "L2norm diff", "MaxRelativeErr", "Matched by"):

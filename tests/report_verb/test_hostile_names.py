@@ -63,8 +63,9 @@ def test_values_of_records_are_told_with_their_digits(tmp_path):
     path = write_net(tmp_path / "t", extra=more)
     assert main(["report", str(path), "-o", str(tmp_path / "page.html"), "--as", "dump"]) == 0
     found = [record["target"] for record in Page(tmp_path / "page.html").unit()[3][len(NAMES)]["records"]]
-    assert [found[0][key] for key in ("max", "min", "mean", "norm")] == ["NaN", "-Infinity", "Infinity", 1.0]
-    assert (found[1]["max"], found[1]["norm"]) == (0.1234567890123, 1 / 3), "of float64 every digit"
+    assert found[0]["statistics"] == {"max": "NaN", "min": "-Infinity", "mean": "Infinity", "norm": 1.0}
+    exact = found[1]["statistics"]
+    assert (exact["max"], exact["norm"]) == (0.1234567890123, 1 / 3), "of float64 every digit"
     assert [each["value"] for each in found[2:]] == [str(1 << 60), "0.1", "None", "True"]
     assert found[5]["dtype"] == "bool"
 

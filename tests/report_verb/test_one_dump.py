@@ -38,7 +38,7 @@ def test_a_dump_is_shown_and_not_judged(report, tmp_path):
     assert calls[2]["records"][0] == {
         "place": "input.0",
         "part": "input",
-        "target": {"dtype": "Float32", "shape": [4], "max": 5.0, "min": 0.0, "mean": 2.5, "norm": 7.5},
+        "target": {"dtype": "Float32", "shape": [4], "statistics": {"max": 5.0, "min": 0.0, "mean": 2.5, "norm": 7.5}},
     }
     rows, letters = page.table("invariants")
     assert {row["invariant"] for row in rows} >= {"equal-parameters", "softmax", "gradients"}
@@ -50,7 +50,7 @@ def test_a_boolean_is_no_infinity(report, tmp_path):
     mask = {"type": "mindspore.Tensor", "dtype": "Bool", "shape": [4], "Max": True, "Min": False}
     extra = {"Mint.where.0.forward": forward([mask | {"Mean": None, "Norm": None}], [tensor(1.0)])}
     _, page, _ = report(write_net(tmp_path / "run", extra=extra))
-    held = page.unit()[3][len(NAMES)]["records"][0]["target"]
+    held = page.unit()[3][len(NAMES)]["records"][0]["target"]["statistics"]
     assert (held["max"], held["min"]) == ("True", "False")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from msprobe.compare.locate.finding import Status, UpdateCause
-from msprobe.compare.updates.statistics import Four, Moments, Summary, judge_summaries
+from msprobe.compare.updates.statistics import Moments, ParameterStatistics, Summary, judge_summaries
 
 GAINS = tuple(f"norm{n}.weight" for n in range(4))
 MATRICES = tuple(f"layer{n}.weight" for n in range(12))
@@ -13,7 +13,7 @@ RATE, DECAY = 1e-3, 0.1
 
 def four(array):
     wide = array.astype(np.float64)
-    return Four(wide.max(), wide.min(), wide.mean(), np.linalg.norm(wide))
+    return ParameterStatistics(wide.max(), wide.min(), wide.mean(), np.linalg.norm(wide))
 
 
 def summaries(change, noise=1e-6):

@@ -55,7 +55,7 @@ export function DetailsPart({ report, data, call, go }: Props) {
       </header>
       {failure ? <Failure text={failure} /> : null}
       {value ? (
-        <Records details={value.details} hasGolden={report.head.golden !== null} />
+        <Records details={value.details} hasGolden={report.head.golden !== null} names={report.head.statistics} />
       ) : (
         <p class="empty">{failure ? "" : t("loading")}</p>
       )}
@@ -95,7 +95,8 @@ const UNMEASURED = new Set<unknown>(["unsupported", "N/A", "None"]);
 
 const PARTS = ["input", "parameters", "output", "parameters_grad", "debug"];
 
-function Records({ details, hasGolden }: { details: CallDetails | null; hasGolden: boolean }) {
+function Records(props: { details: CallDetails | null; hasGolden: boolean; names: string[] }) {
+  const { details, hasGolden, names } = props;
   const [limit, setLimit] = useState(RECORDS);
   const records = details?.records ?? [];
   if (!records.length) return <p class="empty">{t("no_records")}</p>;
@@ -109,9 +110,9 @@ function Records({ details, hasGolden }: { details: CallDetails | null; hasGolde
             <th scope="col">{t("place")}</th>
             <th scope="col">{hasGolden ? t("side") : ""}</th>
             <th scope="col">dtype</th>
-            {(["max", "min", "mean", "norm"] as const).map((key) => (
+            {names.map((name) => (
               <th scope="col" class="figure">
-                {t(key)}
+                {isKey(name) ? t(name as "max") : name}
               </th>
             ))}
           </tr>
@@ -121,13 +122,13 @@ function Records({ details, hasGolden }: { details: CallDetails | null; hasGolde
             {record.part !== sorted[i - 1]?.part ? (
               <tbody>
                 <tr class="part-title">
-                  <th colSpan={7} scope="rowgroup">
+                  <th colSpan={3 + names.length} scope="rowgroup">
                     {isKey(`part_${record.part}`) ? t(`part_${record.part}` as "part_input") : shown(record.part)}
                   </th>
                 </tr>
               </tbody>
             ) : null}
-            <RecordRows record={record} hasGolden={hasGolden} />
+            <RecordRows record={record} hasGolden={hasGolden} names={names} />
           </>
         ))}
       </table>
@@ -140,7 +141,8 @@ function Records({ details, hasGolden }: { details: CallDetails | null; hasGolde
   );
 }
 
-function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: boolean }) {
+function RecordRows(props: { record: CallRecord; hasGolden: boolean; names: string[] }) {
+  const { record, hasGolden, names } = props;
   const { target, golden } = record;
   // Of what one side alone has nothing was measured, whatever the columns of the sheet say.
   const isMeasured = !hasGolden || (target && golden);
@@ -155,16 +157,16 @@ function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: bool
           {record.verdict && record.verdict !== "." ? <Mark letter={record.verdict} small /> : null}{" "}
           {shown(record.place)}
         </th>
-        <SideCells name={hasGolden ? t("target") : ""} one={target} other={both ? golden : undefined} />
+        <SideCells name={hasGolden ? t("target") : ""} one={target} other={both ? golden : undefined} names={names} />
       </tr>
       {both ? (
         <tr class="golden">
-          <SideCells name={t("golden")} one={golden} other={target} />
+          <SideCells name={t("golden")} one={golden} other={target} names={names} />
         </tr>
       ) : null}
       {measures.length || record.limits || record.reasons?.length ? (
         <tr class="judged">
-          <td colSpan={7}>
+          <td colSpan={3 + names.length}>
             {record.reasons?.map((reason) => (
               <p class="because">{say(reason)}</p>
             ))}
@@ -185,18 +187,20 @@ function RecordRows({ record, hasGolden }: { record: CallRecord; hasGolden: bool
   );
 }
 
-function SideCells({ name, one, other }: { name: string; one: Tensor | undefined; other: Tensor | undefined }) {
+function SideCells(props: { name: string; one: Tensor | undefined; other: Tensor | undefined; names: string[] }) {
+  const { name, one, other, names } = props;
   if (!one) {
     return (
       <>
         <td class="side">{name}</td>
-        <td colSpan={5} class="quiet">
+        <td colSpan={1 + names.length} class="quiet">
           {t("one_side")}
         </td>
       </>
     );
   }
-  const differs = (key: keyof Tensor) => other !== undefined && String(one[key]) !== String(other[key]);
+  const isUnlike = (value: unknown, others: unknown) => other !== undefined && String(value) !== String(others);
+  const differs = (key: keyof Tensor) => isUnlike(one[key], other?.[key]);
   const of = `${shown(one.dtype ?? "")} ${shape(one.shape)}`.trim();
   const digest = one.digest ? (
     <div class={`digest${differs("digest") ? " unlike" : ""}`} title={t("digest")}>
@@ -207,7 +211,7 @@ function SideCells({ name, one, other }: { name: string; one: Tensor | undefined
     return (
       <>
         <td class="side">{name}</td>
-        <td colSpan={5} class={`text${differs("value") ? " unlike" : ""}`}>
+        <td colSpan={1 + names.length} class={`text${differs("value") ? " unlike" : ""}`}>
           {of ? <span class="quiet">{of} </span> : null}
           <code>{shown(one.value)}</code>
           {digest}
@@ -222,9 +226,10 @@ function SideCells({ name, one, other }: { name: string; one: Tensor | undefined
         {of}
         {digest}
       </td>
-      {(["max", "min", "mean", "norm"] as const).map((key) => (
-        <Figure value={one[key]} other={other?.[key]} isUnlike={differs(key)} />
-      ))}
+      {names.map((key) => {
+        const [value, others] = [one.statistics?.[key], other?.statistics?.[key]];
+        return <Figure value={value} other={others} isUnlike={isUnlike(value, others)} />;
+      })}
     </>
   );
 }

@@ -107,6 +107,7 @@ export interface Head {
   calls?: number;
   detailed?: number;
   messages: number;
+  statistics: string[];
   version: number;
 }
 
@@ -133,10 +134,7 @@ export interface State {
 export interface Tensor {
   dtype?: string;
   shape?: number[];
-  max?: Measured;
-  min?: Measured;
-  mean?: Measured;
-  norm?: Measured;
+  statistics?: Record<string, Measured>;
   digest?: string;
   value?: string;
 }
@@ -189,7 +187,7 @@ export interface Messages {
 /** What a command says: a text, or a phrase as its template and the values of its placeholders. */
 export type Words = string | [string, ...Words[]];
 
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** A number of the data: null for none; "NaN", "Infinity" and "-Infinity" are the numbers they name. */
 export function numberOf(value: Measured | undefined): number | null {

@@ -74,8 +74,10 @@ export function areAlike(places: Place[]): boolean {
 
 async function normOf(report: Report, unit: number, call: number): Promise<number | null> {
   const details = await report.details(unit, call);
-  const output = details?.records?.find(({ part, target }) => part === "output" && target?.norm !== undefined);
-  return numberOf(output?.target?.norm);
+  const output = details?.records?.find(
+    ({ part, target }) => part === "output" && target?.statistics?.norm !== undefined,
+  );
+  return numberOf(output?.target?.statistics?.norm);
 }
 
 const REST = 150; // milliseconds
