@@ -21,9 +21,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.schema import AT
 from msprobe.store.record import TENSOR, Columns
 
 from .standard import canonical
+
+_MAX, _MIN, _MEAN, _NORM = (AT[name] for name in ("max", "min", "mean", "norm"))
 
 Identity = tuple[object, ...]
 Shape = tuple[int, ...]
@@ -31,7 +34,7 @@ Weight = tuple[Shape, str | tuple[float, float]]
 
 
 class Tensor(NamedTuple):
-    """The record of a tensor; `statistics` are those of the columns of a dump, NaN for each that there is not."""
+    """The record of a tensor; `statistics` are in the order of the columns of a dump, NaN for missing ones."""
 
     shape: Shape
     dtype: str
@@ -40,12 +43,27 @@ class Tensor(NamedTuple):
     source: str = ""
 
     @property
+    def max(self) -> float:
+        return self.statistics[_MAX]
+
+    @property
+    def min(self) -> float:
+        return self.statistics[_MIN]
+
+    @property
+    def mean(self) -> float:
+        return self.statistics[_MEAN]
+
+    @property
+    def norm(self) -> float:
+        return self.statistics[_NORM]
+
+    @property
     def exact(self) -> Identity | None:
-        """None where there is neither a digest nor a maximum."""
+        """None if there is neither a digest nor a maximum."""
         if self.digest:
             return self.shape, canonical(self.dtype), self.digest
-        high = self.statistics[0]
-        return (self.shape, canonical(self.dtype), *self.statistics) if high == high else None
+        return (self.shape, canonical(self.dtype), *self.statistics) if self.max == self.max else None
 
     @property
     def values(self) -> Identity | None:
@@ -63,13 +81,12 @@ class Tensor(NamedTuple):
     @property
     def weight(self) -> Weight | None:
         """The lengths of the axes, sorted, and the digest or the extremes, which no transposition changes."""
-        high, low = self.statistics[:2]
-        return (self.lengths, self.digest or (high, low)) if self.is_distinctive else None
+        return (self.lengths, self.digest or (self.max, self.min)) if self.is_distinctive else None
 
     @property
     def is_distinctive(self) -> bool:
         """Whether its values tell it from others: zeros, ones and scalars are everywhere."""
-        high, low = self.statistics[:2]
+        high, low = self.max, self.min
         return high != low and (high == high or bool(self.digest)) and self.shape not in ((), (1,))
 
     @property

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.core.tensor import Weight
+from msprobe.compare.core.tensor import Tensor, Weight
 from msprobe.mapping.api import load_table
 from msprobe.mapping.layers import counterpart_classes, layers
 
@@ -160,7 +160,7 @@ class Features:
             self.out_shape[at] = numbers.of(first.shape)
             self.out_layout[at] = numbers.of(("layout", *sorted(n for n in first.shape if n != 1 or not is_module)))
             self.out_size[at] = min(first.size, _MOST_ELEMENTS)
-            self.out[at] = first.statistics
+            self.out[at] = _numbers(first)
             self.informative[at] = first.is_distinctive
         shapes = sorted(tensor.shape for tensor in tensors.inputs)
         rank = len(tensors.outputs[0].shape) if tensors.outputs else -1
@@ -176,11 +176,16 @@ class Features:
         numeric = sorted(float(v) for v in tensors.values if _is_number(v))  # type: ignore[arg-type]  # asked before
         self.arguments[at] = numbers.of(("arguments", *numeric))
         for k, tensor in enumerate(tensors.inputs[:INPUTS]):
-            self.ins[at, k] = tensor.statistics
+            self.ins[at, k] = _numbers(tensor)
         for k, tensor in enumerate((*tensors.outputs[:1], *tensors.inputs[:INPUTS])):
             place = k if tensors.outputs else k + 1
             if tensor.digest and place <= INPUTS:
                 self.digests[at, place] = numbers.of(("digest", tensor.digest, tensor.size))
+
+
+def _numbers(tensor: Tensor) -> tuple[float, float, float, float]:
+    """Return the statistics that `close` compares."""
+    return tensor.max, tensor.min, tensor.mean, tensor.norm
 
 
 def _weights(side: Side, flow: Dataflow) -> set[Weight | None]:

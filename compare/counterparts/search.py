@@ -172,19 +172,17 @@ def _make_up(evidence: Evidence, run: list[int], b: int) -> bool:
 
 
 def _adds_up(pieces: Sequence[Tensor], whole: Tensor) -> bool:
-    """The greatest element of the whole is the greatest of the parts, its mean theirs weighted by size, and its squared
-    norm the sum of theirs."""
-    if any(piece.digest for piece in pieces) or whole.statistics[3] != whole.statistics[3]:
+    """Return whether the statistics of the parts merge to those of the whole."""
+    if any(piece.digest for piece in pieces) or whole.norm != whole.norm:
         return False
-    high, low, mean, norm = whole.statistics
     sizes = [math.prod(piece.shape) for piece in pieces]
-    mean_of_all = sum(n * piece.statistics[2] for n, piece in zip(sizes, pieces, strict=True)) / sum(sizes)
-    norm_of_all = math.sqrt(sum(piece.statistics[3] ** 2 for piece in pieces))
+    mean_of_all = sum(n * piece.mean for n, piece in zip(sizes, pieces, strict=True)) / sum(sizes)
+    norm_of_all = math.sqrt(sum(piece.norm**2 for piece in pieces))
     return (
-        max(piece.statistics[0] for piece in pieces) == high
-        and min(piece.statistics[1] for piece in pieces) == low
-        and abs(mean_of_all - mean) <= 1e-5 * max(abs(high), abs(low))
-        and abs(norm_of_all - norm) <= 1e-5 * norm
+        max(piece.max for piece in pieces) == whole.max
+        and min(piece.min for piece in pieces) == whole.min
+        and abs(mean_of_all - whole.mean) <= 1e-5 * max(abs(whole.max), abs(whole.min))
+        and abs(norm_of_all - whole.norm) <= 1e-5 * whole.norm
     )
 
 

@@ -217,7 +217,7 @@ class Comparison:
             return self.explain(row).reasons
         target, golden = self.target.columns, self.golden.columns
         t, g = int(self.pairs.target_rows[row]), int(self.pairs.golden_rows[row])
-        ours, theirs = (getattr(columns, NAMES[which]) for columns in (target, golden))
+        ours, theirs = (columns.floats(NAMES[which]) for columns in (target, golden))
         standard = standard_of(golden.looks[golden.look[g]][1])
         return (statistic(float(self.excess[row]), NAMES[which], ours[t], theirs[g], standard),)
 
@@ -228,7 +228,7 @@ class Comparison:
     def reasons_of(self, start: int, stop: int) -> list[str]:
         """`reason` of the rows from `start` to `stop`, without a value for each."""
         target, golden = self.target.columns, self.golden.columns
-        ours, theirs = ([getattr(columns, name) for name in NAMES] for columns in (target, golden))
+        ours, theirs = ([columns.floats(name) for name in NAMES] for columns in (target, golden))
         part = slice(start, stop)
         looked = zip(
             *(column[part].tolist() for column in (self.grades, self.which, self.excess)),

@@ -341,7 +341,7 @@ class Columns:
     def __post_init__(self) -> None:
         self.numbers = np.asfortranarray(self.numbers)
         for name in _VIEWS:
-            setattr(self, name, memoryview(self.column(name)))  # type: ignore[arg-type]  # numpy's stub leaves it out
+            setattr(self, name, self.floats(name))
 
     def __getstate__(self) -> tuple[Any, ...]:
         return tuple(getattr(self, each.name) for each in fields(self) if each.init)
@@ -377,8 +377,12 @@ class Columns:
         return self.looks[self.look[row]][2] if self.kind[row] == TENSOR else None
 
     def column(self, name: str) -> Floats:
-        """One statistic of all rows."""
+        """Return one statistic of all rows."""
         return self.numbers[:, AT[name]]
+
+    def floats(self, name: str) -> "memoryview[float]":
+        """Return one statistic of all rows as a view that gives Python's floats."""
+        return memoryview(self.column(name))  # type: ignore[arg-type]  # not in numpy's stub
 
     def numbers_of(self, row: int) -> tuple[float, ...]:
         """The statistics of a row in the order of the columns, NaN for each that there is not."""

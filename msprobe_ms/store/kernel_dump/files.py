@@ -238,14 +238,14 @@ def _look(value: Value) -> tuple[str, tuple[int, ...] | None]:
 
 
 def _statistics(value: Value) -> Statistics | None:
-    """The statistics in statistic.csv; None where it has no line, or no column of statistics."""
+    """Return the statistics in statistic.csv; None if it has no line, or no column of statistics."""
     row = value.row
-    if row is None or not any(getattr(row, each.name) is not None for each in NUMBERS):
+    if row is None or all(number is None for number in row.statistics.values()):
         return None
     dtype = spelled(value.dtype)
     letter = "b" if dtype == "Bool" else "f"
     numbers = []
     for each in NUMBERS:
-        number = getattr(row, each.name) if letter in each.dtypes else None
+        number = row.statistics.get(each.name) if letter in each.dtypes else None
         numbers.append(extreme(number, dtype) if each.rule == "extreme" else number)
     return statistics_from(*numbers)

@@ -5,6 +5,7 @@ import csv
 import math
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,13 +36,10 @@ _CAPITALS = {"int": "Int", "uint": "UInt", "float": "Float", "complex": "Complex
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The statistics of one value in statistic.csv; None or an empty text where the column is missing."""
+    """The line of one value in statistic.csv: its shape, and its statistics by name; None for missing columns."""
 
     shape: tuple[int, ...] | None
-    max: float | None
-    min: float | None
-    mean: float | None
-    norm: float | None
+    statistics: dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,10 +265,7 @@ def _value(cell: dict[str, str], graph: int) -> Value:
         dtype=cell.get("Data Type", ""),
         row=Row(
             _shape(cell.get("Shape", "")),
-            _exact(cell.get("Max Value")),
-            _exact(cell.get("Min Value")),
-            _number(cell.get("Avg Value")),
-            _number(cell.get("L2Norm Value")),
+            {name: read(cell.get(column)) for name, (column, read) in _STATISTICS.items()},
         ),
         graph=graph,
     )
@@ -312,3 +307,12 @@ def extreme(number: float | None, dtype: str) -> float | int | bool | None:
     if dtype == "Bool":
         return bool(number)
     return int(number) if dtype.startswith(("Int", "UInt")) and number == int(number) else float(number)
+
+
+_STATISTICS: dict[str, tuple[str, Callable[[str | None], float | None]]] = {
+    "max": ("Max Value", _exact),
+    "min": ("Min Value", _exact),
+    "mean": ("Avg Value", _number),
+    "norm": ("L2Norm Value", _number),
+}
+"""The statistics that MindSpore writes: the column of each, and how a cell is read."""
