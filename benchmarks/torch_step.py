@@ -21,40 +21,14 @@ from pathlib import Path
 WORKER = """
 import json, shutil, sys, time
 import torch
-from torch import nn
-import torch.nn.functional as F
+
+benchmarks, level, task, folder = sys.argv[1:]
+sys.path.append(benchmarks)
+from torch_gpt import Gpt
 
 torch.set_num_threads(1)
-level, task, folder = sys.argv[1:]
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down, self.heads = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), heads
-
-    def forward(self, x):
-        b, t, w = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
-        scores = torch.softmax(q @ k.transpose(-2, -1) / (w // self.heads) ** 0.5, -1)
-        x = x + self.out((scores @ v).transpose(1, 2).reshape(b, t, w))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
-
-class Gpt(nn.Module):
-    def __init__(self, width=256, heads=8, blocks=4, words=500):
-        super().__init__()
-        self.embed, self.blocks = nn.Embedding(words, width), nn.ModuleList(Block(width, heads) for _ in range(blocks))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words)
-
-    def forward(self, ids):
-        x = self.embed(ids)
-        for block in self.blocks:
-            x = block(x)
-        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), ids.flatten())
-
 torch.manual_seed(0)
-net, ids = Gpt(), torch.randint(0, 500, (2, 64))
+net, ids = Gpt(width=256, heads=8, words=500), torch.randint(0, 500, (2, 64))
 debugger = None
 for line in sys.stdin:
     collects = line.strip() == "collect"
@@ -82,7 +56,7 @@ class Worker:
 
     def __init__(self, python, level, task, folder):
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-        command = [python, "-c", WORKER, level, task, str(folder)]
+        command = [python, "-c", WORKER, str(Path(__file__).parent), level, task, str(folder)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(command, text=True, env=environment, **pipes)
 
@@ -92,7 +66,7 @@ class Worker:
         for line in self.process.stdout:
             if line.startswith("MEASURED"):
                 return json.loads(line.partition(" ")[2])
-        raise SystemExit(f"the process for {self.process.args[3:]} has ended")
+        raise SystemExit(f"the process for {self.process.args[4:]} has ended")
 
     def end(self):
         self.process.stdin.close()
