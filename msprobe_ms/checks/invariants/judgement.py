@@ -40,6 +40,10 @@ class Why(Enum):
     NO_REFERENCE = "the call has no result that follows from its recorded inputs"
     UNKNOWN_OPTION = "an option of the call is not recorded"
     PARTIAL = "it is a term of a sum (partial placement), which the optimizer reduces"
+    NO_NORM = "no norm of all gradients, as they are after their reduction, is recorded"
+    NO_LOSS = "no loss over tokens or elements is recorded on several ranks, or in several micro batches"
+    NOT_REPLICATED = "nothing is replicated: each rank has shards of its own"
+    OWN_WEIGHTS = "the weights of the losses differ, and not by their numbers of tokens"
     UNKNOWN_MASK = "the mask has no form that is known to be right or wrong"
 
 

@@ -32,6 +32,7 @@ def parameters_equal(run: Run) -> Iterator[Judgement]:
         return
     known: set[str] = set()
     reported: set[str] = set()
+    has_copies = has_shards = False
     for step, ranks in run.steps.items():
         reduced = {rank: _reduced(dump) for rank, dump in ranks.items()}
         rows = {rank: parameters(dump) for rank, dump in ranks.items()}
@@ -42,13 +43,17 @@ def parameters_equal(run: Run) -> Iterator[Judgement]:
             shards = {rank: each for rank, dump in ranks.items() if (each := shard(dump, rows[rank][name])) is not None}
             if len(shards) == len(ranks):
                 copies = list(_copies(shards).values())
+                has_shards = True
+                has_copies = has_copies or any(len(each) > 1 for each in copies)
                 odd = tuple(rank for each in copies for rank in _odd_ones({rank: prints[rank] for rank in each}))
                 if odd and name not in reported:
                     reported.add(name)
                     yield Judgement(Status.VIOLATED, name, step=step, ranks=odd, what="replica")
                 elif not odd and any(len(each) > 1 for each in copies):
                     yield Judgement(Status.HOLDS, name, step=step)
-            elif len(set(prints.values())) == 1:
+                continue
+            has_copies = True
+            if len(set(prints.values())) == 1:
                 # what is constant at the start is equal also on ranks that have shards, or layers of their own
                 if not is_pipeline and not is_constant(next(iter(ranks.values())), rows[next(iter(ranks))][name]):
                     known.add(name)
@@ -60,6 +65,8 @@ def parameters_equal(run: Run) -> Iterator[Judgement]:
                 yield Judgement(Status.VIOLATED, name, step=step, ranks=_odd_ones(prints), what="parameter")
             else:
                 yield unjudged(Why.SHARDS, name)
+    if not has_copies:
+        yield unjudged(Why.NOT_REPLICATED if has_shards else Why.NOTHING)
 
 
 def _copies(shards: Mapping[int, Shard]) -> dict[object, list[int]]:

@@ -7,8 +7,10 @@ from msprobe.findings.catalogue import invariants as kinds
 from msprobe.findings.kind import Kind
 
 from .calls import masked_weights, norm_statistics, softmax_rows
+from .clipping import clips_alike, norms_count_once
 from .exchanges import collectives_reduce
 from .judgement import Judgement, Run
+from .losses import tokens_weigh_alike
 from .replayed import memory_is_written, outputs_replay
 from .replicas import batches_differ, gradients_reduced, parameters_equal
 from .resumed import resume_continues
@@ -72,6 +74,27 @@ ROWS = (
         "the result of all_reduce is the reduction of what went in, on all ranks",
         "the definition of the collective",
         _alone(collectives_reduce),
+    ),
+    Invariant(
+        kinds.GRADIENT_NORM,
+        "several ranks, gradients of parameters, clipping between start and stop, level mix",
+        "a norm of the gradients of all ranks counts each gradient once",
+        "the norm of a model does not depend on how it is distributed",
+        _alone(norms_count_once),
+    ),
+    Invariant(
+        kinds.CLIPPING,
+        "several ranks, gradients of parameters, clipping between start and stop, level mix",
+        "gradients are clipped by one norm and one factor on all ranks",
+        "a clipped gradient is a multiple of the gradient",
+        _alone(clips_alike),
+    ),
+    Invariant(
+        kinds.LOSS_WEIGHTS,
+        "losses with their backward, on several ranks or in several micro batches, level mix; padding with task tensor",
+        "every token has the same weight in the loss, whichever rank or micro batch has it",
+        "the loss of a batch is the mean over its tokens",
+        _alone(tokens_weigh_alike),
     ),
     Invariant(
         kinds.GRADIENTS,

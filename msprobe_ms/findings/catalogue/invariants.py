@@ -1,4 +1,4 @@
-"""Kinds of findings of `msprobe check`, one for each invariant: MSP301 to MSP312."""
+"""Kinds of findings of `msprobe check`, one for each invariant: MSP301 to MSP315."""
 
 from functools import partial
 
@@ -352,5 +352,135 @@ RESUME = _kind(
             "{place} 与未中断的训练不同而输入相同：随机数不同",
         ),
         "resumed call": Text("the uninterrupted run does not make this call", "未中断的训练没有此调用"),
+    },
+)
+GRADIENT_NORM = _kind(
+    "MSP313",
+    "gradient-norm",
+    title=Text("a norm of all gradients does not count each of them once", "全局梯度范数未对每个梯度恰好计一次"),
+    means=Text(
+        "The norm by which gradients are clipped counts gradients several times that several ranks have, or leaves out "
+        "gradients of some ranks.",
+        "用于裁剪的全局梯度范数重复计入了多个 rank 上的同一梯度，或遗漏了部分 rank 的梯度。",
+    ),
+    decided=Text(
+        "The norm is computed again from the recorded norms of the gradients, once by blocks and once as each mistake "
+        "gives it. A recorded scalar that is the norm of a mistake, on all ranks that take part, is a violation if the "
+        "correct norm is not recorded.",
+        "由各梯度已记录的范数重新计算：一次按切片，一次按各种错误的算法。若参与的各 rank 都记录了某种错误算法的结果，"
+        "而正确的范数没有出现，则为违反。",
+    ),
+    causes=(
+        Text(
+            "squares of norms that are summed over tensor parallel ranks, with those of replicated weights",
+            "在张量并行 rank 间求和范数平方时，包含了被复制的权重",
+        ),
+        Text(
+            "a sum over only one of the groups among which the model is distributed",
+            "只在模型切分所用的其中一个通信组内求和",
+        ),
+    ),
+    look=Text(
+        "at the function that computes the norm: which parameters each rank counts, and in which group the sum is reduced",
+        "计算范数的函数：各 rank 计入哪些参数，以及在哪个通信组内归约",
+    ),
+    confirm=Text(
+        "Compute the norm of the same batch in one process, or count replicated weights on one rank only.",
+        "用同一 batch 在单进程中计算范数，或只在一个 rank 上计入被复制的权重。",
+    ),
+    message={
+        "counted": Text(
+            "its gradient is the largest of those that {place} counts once for each rank that has a copy; ratio to the "
+            "correct norm",
+            "{place} 对持有副本的每个 rank 各计一次其梯度（此类梯度中最大者）；与正确范数之比",
+        ),
+        "shards left out": Text(
+            "{place} counts only the gradients of these ranks, and other ranks have further shards; ratio to the correct "
+            "norm",
+            "{place} 只计入了这些 rank 的梯度，其他 rank 还有别的切片；与正确范数之比",
+        ),
+        "replicas left out": Text(
+            "its gradient is the largest of those that {place} leaves out, all of which several ranks have; ratio to the "
+            "correct norm",
+            "{place} 遗漏了多个 rank 都持有副本的梯度，其中最大的是它；与正确范数之比",
+        ),
+    },
+)
+CLIPPING = _kind(
+    "MSP314",
+    "clipping",
+    title=Text("ranks clip gradients differently", "各 rank 的梯度裁剪不一致"),
+    means=Text(
+        "Ranks that train one model clip their gradients by different norms or factors: the update is not that of any "
+        "gradient of the model.",
+        "共同训练一个模型的各 rank 以不同的范数或系数裁剪梯度：更新不对应模型的任何一个梯度。",
+    ),
+    decided=Text(
+        "By the factor between the gradient and its scaled result on each rank; where these are not recorded, by a norm "
+        "that is that of the rank's own gradients and is not reduced over ranks.",
+        "依据各 rank 上梯度与缩放后结果之间的系数；未记录时，依据只含本 rank 梯度且未跨卡归约的范数。",
+    ),
+    causes=(
+        Text("a norm of local shards (`to_local`) that is not reduced", "用本地切片（to_local）计算范数而未归约"),
+        Text("clipping before gradients are reduced over the ranks", "在梯度跨卡归约之前裁剪"),
+        Text("clipping under a condition of one rank", "裁剪取决于某个 rank 自身的条件"),
+    ),
+    look=Text(
+        "at the norm by which gradients are clipped: whether it is reduced over all ranks, and whether it is computed "
+        "after the gradients were reduced",
+        "用于裁剪的范数：是否在所有 rank 间归约，以及是否在梯度归约之后计算",
+    ),
+    confirm=Text("Print the norm on all ranks: it must be the same.", "在所有 rank 上打印该范数：应相同。"),
+    message={
+        "local norm": Text(
+            "is the norm of the gradients of one rank only, and differs between the ranks; ratio of the largest to the "
+            "smallest",
+            "只是单个 rank 梯度的范数，各 rank 之间不同；最大与最小之比",
+        ),
+        "factor": Text(
+            "its gradient is scaled by another factor than on the other ranks; ratio of the largest to the smallest",
+            "其梯度的缩放系数与其他 rank 不同；最大与最小之比",
+        ),
+    },
+)
+LOSS_WEIGHTS = _kind(
+    "MSP315",
+    "loss-weights",
+    severity=Severity.WARNING,
+    title=Text("tokens have different weights in the loss", "各 token 在 loss 中的权重不同"),
+    means=Text(
+        "Each rank, or each micro batch, divides its loss by its own number of tokens, and these numbers differ: the "
+        "result is a mean of means, not the mean over all tokens.",
+        "各 rank（或各 micro batch）用自身的 token 数归一化 loss，而这些数目不同：结果是均值的均值，而不是全部 token 的均值。",
+    ),
+    decided=Text(
+        "By the gradient that the loss receives in the backward, divided by the number of tokens if the call takes their "
+        "mean. Weights that differ in another way are unjudged.",
+        "依据 loss 在反向中收到的梯度；若该调用取均值，则再除以 token 数。以其他方式不同的权重不判定。",
+    ),
+    causes=(
+        Text("padding, or sequences of different lengths", "填充，或序列长度不同"),
+        Text("gradient accumulation over means", "对均值做梯度累积"),
+    ),
+    look=Text(
+        "at the denominator of the loss: it has to be the number of tokens of all ranks and micro batches of the step, "
+        "divided by the number over which gradients are averaged",
+        "loss 的分母：应为该 step 所有 rank 与所有 micro batch 的 token 总数，再除以梯度平均所除的数",
+    ),
+    confirm=Text(
+        "Sum the loss of each rank, divide by the total number of tokens, and compare the gradients.",
+        "各 rank 对 loss 求和，除以 token 总数，再比较梯度。",
+    ),
+    message={
+        "ranks": Text(
+            "each rank divides by its own number of tokens, and those of these ranks weigh most; ratio of the largest "
+            "weight to the smallest",
+            "各 rank 除以自身的 token 数，这些 rank 的 token 权重最大；最大与最小权重之比",
+        ),
+        "micro batches": Text(
+            "each micro batch divides by its own number of tokens, and those of this one weigh most; ratio of the "
+            "largest weight to the smallest",
+            "各 micro batch 除以自身的 token 数，该 micro batch 的 token 权重最大；最大与最小权重之比",
+        ),
     },
 )

@@ -10,7 +10,10 @@ gradients and states of the optimizer after each step.
 
 Options: `like` (the KIND whose model it is), `task`, `level`, `format`, `steps`, `mode` (summary_mode), and
 `fault=STEP:RANK:NAME`: after that step's update the rank adds 1 to one element of its shard of a parameter; `micro`,
-the number of micro batches (of one process: like those of `shares` ranks); `bug=NAME`, one of BUGS.
+the number of micro batches (of one process: like those of `shares` ranks); `clip=HOW`, by which function gradients are
+clipped while the debugger collects: `torch` (`clip_grad_norm_`) or `hand` (the sum of squares, reduced); `loss=FORM`, a
+cross entropy over tokens of which each rank ignores others, as `mean` of a rank's tokens weighted by their number, or
+as `sum` or `none` (one loss for each token), divided by the number of tokens of all ranks; `bug=NAME`, one of BUGS.
 """
 
 import hashlib
@@ -36,6 +39,10 @@ BUGS = {
     "last_micro_batch": "of two micro batches only the last one survives (open-instruct#1498)",
     "leak": "the last micro batch leaks into the next step (DeepSpeed#7985)",
     "lossy": "one rank's part of a reduced gradient is lost (pytorch#84803)",
+    "counted": "replicated weights are counted in the norm once for each rank (Megatron-LM, Apex: clip_grad_norm)",
+    "one_group": "the norm is reduced in one of two groups of a mesh (Megatron-LM#5916, #6099; DeepSpeed#7718)",
+    "local_norm": "each rank clips by the norm of its own gradients",
+    "mean_of_means": "each rank divides its loss by its own number of tokens (Megatron-LM#7452 item 3, #7498)",
 }
 """Published bugs of trainings on several ranks, and by which mechanism they are planted here."""
 
@@ -136,14 +143,70 @@ def micro_batches(each, options):
     return [torch.cat(some) for some in zip(*parts, strict=True)]
 
 
-def train_on(net, xs, ys, optimizer, bug):
+def classes(wanted):
+    """The targets of a share: class numbers, of which some are ignored, the first half more often."""
+    found = wanted.argmax(-1)
+    return torch.where(wanted[:, 0] > 0.3 - 0.05 * torch.arange(len(wanted)), -100, found)
+
+
+def loss_of(out, wanted, form, total, replicas, bug):
+    """The loss of a share; `total` is the number of tokens of all ranks and micro batches."""
+    if not form:
+        return (out - wanted).square().mean()
+    target = classes(wanted)
+    count = (target != -100).sum()
+    if bug == "mean_of_means":
+        total = count * replicas
+    if form == "mean":
+        return F.cross_entropy(out, target) * (count * replicas / total)
+    if form == "sum":
+        return F.cross_entropy(out, target, reduction="sum") * (replicas / total)
+    return F.cross_entropy(out, target, reduction="none").sum() * (replicas / total)
+
+
+def clip(net, rank, kind, how, bug):
+    """Clip the gradients by their norm."""
+    if how == "torch":
+        nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+        return
+    total = torch.zeros(())
+    for parameter in net.parameters():
+        gradient = parameter.grad
+        coordinates = _copies(gradient) if kind in ("tp", "2d") else []
+        if bug in ("counted", "one_group", "local_norm") or not any(coordinates):
+            total = total + getattr(gradient, "_local_tensor", gradient).norm() ** 2
+    if bug == "one_group":
+        distributed.all_reduce(total, group=net.head.weight.device_mesh["dp"].get_group())
+    elif bug == "counted" or (kind not in ("ddp", "zero") and bug != "local_norm"):
+        distributed.all_reduce(total)
+    factor = torch.clamp(0.1 / (total.sqrt() + 1e-6), max=1.0)
+    for parameter in net.parameters():
+        getattr(parameter.grad, "_local_tensor", parameter.grad).mul_(factor)
+
+
+def _copies(gradient):
+    """The coordinates of a rank along the dimensions of the mesh along which ranks have copies."""
+    if not hasattr(gradient, "placements"):
+        return [distributed.get_rank()]
+    at = gradient.device_mesh.get_coordinate()
+    if gradient.device_mesh.ndim == 1 and gradient.device_mesh.mesh_dim_names == ("dp",):
+        at, placements = (
+            [*at, distributed.get_rank() % 2],
+            [*gradient.placements, None],
+        )  # of a layer that is not parallel
+    else:
+        placements = gradient.placements
+    return [n for n, placement in zip(at, placements, strict=True) if placement is None or placement.is_replicate()]
+
+
+def train_on(net, xs, ys, optimizer, bug, form="", total=1, replicas=1):
     """Forward and backward of one step, in micro batches; the mean loss."""
-    count = len(xs)
+    count = 1 if form else len(xs)
     losses = []
     for some, wanted in zip(xs, ys, strict=True):
         if bug == "last_micro_batch":
             optimizer.zero_grad()
-        losses.append((net(some) - wanted).square().mean() / count)
+        losses.append(loss_of(net(some), wanted, form, total, replicas, bug) / count)
         if bug == "sum":
             losses[-1] = losses[-1] * distributed.get_world_size()
         losses[-1].backward()
@@ -190,11 +253,21 @@ def train(folder, rank, ranks, kind, options, *, collects):
     for step in range(int(options.get("steps", 2))):
         first = 0 if bug == "same_batch" else at * share
         xs, ys = (micro_batches(each[first : first + share], options) for each in batch(step))
+        total = sum((classes(each) != -100).sum() for each in batch(step)[1].chunk(replicas * len(xs)))
         if debugger is not None:
             debugger.start(net)
-        loss = train_on(net, xs, ys, optimizer, bug)
+        if kind == "ddp" and bug == "local_norm":
+            with net.no_sync():
+                loss = train_on(net, xs, ys, optimizer, bug, options.get("loss", ""), total, replicas)
+        else:
+            loss = train_on(net, xs, ys, optimizer, bug, options.get("loss", ""), total, replicas)
+        if "clip" in options:
+            clip(net, rank, kind, options["clip"], bug)
         if debugger is not None:
             debugger.stop()
+        if kind == "ddp" and bug == "local_norm":
+            for parameter in net.parameters():
+                distributed.all_reduce(parameter.grad)
         if bug == "lossy" and (step, rank) == (0, ranks - 1):
             net.head.weight.grad._local_tensor.zero_()
         if bug != "skips" or (step, rank) != (1, 0):
