@@ -92,16 +92,17 @@ def differ_by_rounding(comparison: Comparison, row: int) -> bool:
     """Return whether a pair of records of floating dtype differs by rounding alone, by its statistics."""
     pairs = comparison.pairs
     found = [
-        (four, prod(columns.shape(at) or ()), columns, at)
+        (known, prod(columns.shape(at) or ()), columns, at)
         for columns, at in (
             (pairs.target.columns, int(pairs.target_rows[row])),
             (pairs.golden.columns, int(pairs.golden_rows[row])),
         )
-        if (statistics := columns.statistics(at)) is not None and isfinite((four := Four.of(statistics)).norm)
+        if (statistics := columns.statistics(at)) is not None
+        and isfinite((known := ParameterStatistics.of(statistics)).norm)
     ]
     if len(found) < 2:
         return False
-    target, golden = (Moments(None, four, size, _ulp(columns.dtype(at))) for four, size, columns, at in found)
+    target, golden = (Moments(None, known, size, _ulp(columns.dtype(at))) for known, size, columns, at in found)
     return Summary("", "", target, golden).is_rounded
 
 

@@ -6,7 +6,7 @@ import pytest
 from msprobe.cli import main
 from msprobe.compare.locate.finding import Basis, Status
 from msprobe.compare.updates.judgement import Parameter, Track, judge
-from msprobe.compare.updates.statistics import Four, Moments, Summary, judge_summaries
+from msprobe.compare.updates.statistics import Moments, ParameterStatistics, Summary, judge_summaries
 
 UNIT = 2.0**-23
 SIZE = 1000
@@ -25,7 +25,10 @@ def status(target, reference, gradients=((), ())):
 
 
 def status_by_statistics(target, reference):
-    sides = (Moments(None, Four(w.max(), w.min(), w.mean(), np.linalg.norm(w)), SIZE) for w in (target, reference))
+    sides = (
+        Moments(None, ParameterStatistics(w.max(), w.min(), w.mean(), np.linalg.norm(w)), SIZE)
+        for w in (target, reference)
+    )
     (found,) = judge_summaries([Summary("weight", "weight", *sides)], 5).verdicts
     return found.status
 
