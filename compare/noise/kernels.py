@@ -154,6 +154,11 @@ _TINY_FAULT = 2.5
 """The only call that differs is no noise where the target's residual is so many times the golden's."""
 
 
+_APPROXIMATED = {("tanh", "forward"): 1e-4, ("tanh", "backward"): 5e-4}
+"""Functions that kernels approximate, by direction, with the relative error of the output. MindSpore 2.10 on a CPU,
+float32: tanh is off by up to 7.7e-5 for inputs from 3 to 5, and its gradient, 1 - tanh**2, by twice that."""
+
+
 class ReplayEvidence(OutputEvidence):
     """Evidence by the residuals of replayed calls; nothing is replayed where the limits are exact.
 
@@ -201,7 +206,18 @@ class ReplayEvidence(OutputEvidence):
                     own,
                     rounds_inside(operation(found.operation)),
                 )
-        return dict(zip(self.outputs, judge(list(self.outputs.values()), self._limits), strict=True))
+        judged = dict(zip(self.outputs, judge(list(self.outputs.values()), self._limits), strict=True))
+        if aligned.is_across:
+            for row, judgement in judged.items():
+                if judgement.sign not in (Sign.NONE, Sign.OTHER_FUNCTION) and self._is_approximation(row):
+                    judged[row] = judgement._replace(sign=Sign.NONE)
+        return judged
+
+    def _is_approximation(self, row: int) -> bool:
+        """Return whether kernels approximate the function of an output, and this one is off by no more than that. How
+        far depends on the inputs, so that other calls of its kind show nothing."""
+        kind = self._kinds[row]
+        return self.outputs[row].target.relative <= _APPROXIMATED.get((kind.operation, kind.direction), 0.0)
 
     def _replay(self) -> Sequence[Mapping[int, ReplayOutcome]]:
         """By side and call: the replays of what made the outputs that differ."""

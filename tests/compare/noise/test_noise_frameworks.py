@@ -172,6 +172,25 @@ def test_another_function_of_the_same_name_is_no_precision_class(compared):
     assert not comparison.noise.classes
 
 
+def large(side, off):
+    """Four layers of tanh with the inputs of one of them so large that a kernel is off near one; by `off` there."""
+    h = side.leaf(X)
+    for n, (weight, gain) in enumerate(((W, 0.3), (V, 0.3), (W, 4.0), (V, 0.3))):
+        h = side.product(h, side.parameter(weight * np.float32(gain), f"{n}.weight"))
+        exact = np.tanh(h[0].astype(np.float64))
+        is_near_one = (np.abs(h[0]) > 3) & (np.abs(h[0]) < 5)
+        h = side.call("tanh", exact - (off * np.sign(exact) * is_near_one if side.is_ms else 0.0), h)
+    side.product(h, side.parameter(U, "head.weight"))
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_replaying")
+@pytest.mark.parametrize(("off", "names"), [(7e-5, []), (5e-4, ["Mint.tanh.2.forward"])])
+def test_a_kernel_that_approximates_tanh_is_no_wrong_call(compared, off, names):
+    _, located = compared(lambda side: large(side, off))
+    assert [finding.name for finding in located.findings] == names
+
+
 def test_a_wrong_parameter_is_named_and_carried_by_calls_of_one_side(compared):
     def fill(side):
         wrong = np.array(W)
