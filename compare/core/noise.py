@@ -38,6 +38,11 @@ VANISHED = 1e3
 WIDEST = 0.1
 """The greatest bound on which a verdict may rest: what is allowed to differ by more shows nothing."""
 
+DRIFT = 5e-4
+"""How far weights may be apart (median, of their root mean square) where no step before is known. Clean pairs of six
+optimizers, order of sums and bfloat16 inputs of products, MindSpore and PyTorch, six steps: weights and gains at most
+2.5e-4."""
+
 _KIN = 3.0
 """A call is coarser than another where its eta is so many times the other's."""
 

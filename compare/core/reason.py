@@ -168,3 +168,8 @@ Reasons = tuple[Reason, ...]
 
 DRIFT = frozenset(why for why in Why if why.name.startswith("DRIFT_"))
 """The kinds of a parameter that only drifted."""
+
+
+def is_open_drift(reasons: Reasons) -> bool:
+    """Return whether a parameter differs by more than rounding, where the step before is not known."""
+    return any(reason.why is Why.DRIFT_EARLIER for reason in reasons)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.noise import (
+    DRIFT,
     FULL,
     Evidence,
     KernelPrecision,
@@ -23,6 +24,7 @@ from msprobe.compare.core.noise import (
     class_of,
     median,
 )
+from msprobe.compare.core.reason import is_open_drift
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
@@ -108,6 +110,9 @@ class AlignedStatistics(AlignedGraphs):
         moments = np.array(self.moments)
         for row, found in parts.items():
             apart[row], moments[row] = found.spread if equal[row] != EQUAL else 0.0, found.moments
+        if self.is_across:  # statistics hardly show how far parameters are apart that have drifted
+            drifted = [row for row, reasons in comparison.reasons.items() if is_open_drift(reasons)]
+            apart[drifted] = np.maximum(apart[drifted], DRIFT)
         self._apart, self.moments = apart.data, moments.data
 
     def _compare_parts(self) -> Iterator[tuple[int, Deviation]]:

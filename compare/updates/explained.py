@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits, LimitSource
-from msprobe.compare.core.reason import Reason, Reasons, Why
+from msprobe.compare.core.reason import Reason, Why, is_open_drift
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
@@ -103,7 +103,7 @@ class Updates:
         """
         if not comparison.target.step or self._limits.is_exact:
             return comparison, located
-        rows = [row for row, reasons in comparison.reasons.items() if _is_open(reasons)]
+        rows = [row for row, reasons in comparison.reasons.items() if is_open_drift(reasons)]
         if (running := _running_apart(comparison, self._limits)) and not self._before():
             rows += running
         rows = sorted(row for row in rows if comparison.grades[row] == _PASS)
@@ -127,10 +127,6 @@ class Updates:
         event = next(event for event in events(comparison.pairs) if event.place == place)
         evidence = Unclear(Missing.EARLIER, tuple(dict.fromkeys(names)))
         return Divergence(event.name, cell_of(event), kinds.UNKNOWN, evidence, "unjudged", at=event.at)
-
-
-def _is_open(reasons: Reasons) -> bool:
-    return any(reason.why is Why.DRIFT_EARLIER for reason in reasons)
 
 
 def _running_apart(comparison: Comparison, limits: Limits) -> list[int]:

@@ -12,6 +12,7 @@ from math import inf, isnan, nan
 
 import numpy as np
 
+from msprobe.compare.core.noise import DRIFT
 from msprobe.compare.locate.finding import Basis, Status, UpdateCause, UpdateDifference, UpdateJudgement, UpdateVerdict
 
 from .fit import Floats, History
@@ -27,10 +28,6 @@ _NOISY = 3.0
 
 _ENOUGH = 0.1
 """The share of elements that must be left."""
-
-DRIFT = 5e-4
-"""How far weights may be apart (median, of their root mean square) where no step before is known. Clean pairs as above,
-six steps: weights and gains at most 2.5e-4."""
 
 DRIFT_OF_SMALL = 2e-2
 """The same for vectors around zero, biases for instance: those that began at zero are nothing but updates, and as far

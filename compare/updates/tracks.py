@@ -5,7 +5,7 @@ A parameter is a record of part `parameters` of a cell, or an input whose source
 Of a large tensor some elements stand for all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
@@ -21,7 +21,7 @@ from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.core.tensor import source_of
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.finding import UpdateJudgement
-from msprobe.compare.match.pairs import View
+from msprobe.compare.match.pairs import Pairs, View
 from msprobe.compare.noise.summary import Summaries, deviation, summary_of_parts
 from msprobe.compare.noise.summary import Summary as TensorSummary
 from msprobe.mapping.transform import parse
@@ -77,15 +77,40 @@ def parameter_pairs(comparison: Comparison) -> list[ParameterPair]:
     found: dict[tuple[str, str], ParameterPair] = {}
     if not (names_t and names_g):
         return []
+    one_sided: list[int] = []
     for row, (t, g) in enumerate(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), strict=True)):
         if t not in names_t or g not in names_g:
+            if (t in names_t and g >= 0) or (g in names_g and t >= 0):
+                one_sided.append(row)
             continue
         key = names_t[t], names_g[g]
         if key not in found:
             view = pairs.notes.views.get(row, View())
             found[key] = ParameterPair(*key, view.target, view.golden, view.is_part)
         found[key].rows.append(row)
+    _add_copies(pairs, found, one_sided, (names_t, names_g))
     return list(found.values())
+
+
+def _add_copies(
+    pairs: Pairs,
+    found: Mapping[tuple[str, str], ParameterPair],
+    rows: Iterable[int],
+    names: tuple[Mapping[int, str], Mapping[int, str]],
+) -> None:
+    """Add the pairs of inputs of which one side is a parameter, and the other a copy of the parameter that is paired
+    with it: a layer may cast its parameters before it uses them."""
+    by_name = [{key[side]: pair for key, pair in found.items()} for side in (0, 1)]
+    for row in rows:
+        at = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
+        side = 0 if at[0] in names[0] else 1
+        if (pair := by_name[side].get(names[side][at[side]])) is None or pair.is_part or not pair.rows:
+            continue
+        columns = (pairs.target if side else pairs.golden).columns
+        other = int((pairs.target_rows if side else pairs.golden_rows)[pair.rows[0]])
+        copy = at[1 - side]
+        if columns.kind[copy] == TENSOR and columns.statistics(copy) == columns.statistics(other):
+            pair.rows.append(row)
 
 
 def differ_by_rounding(comparison: Comparison, row: int) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from optimizers import NAMES, Optimizer, train
 
@@ -13,6 +14,7 @@ from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import Basis, UpdateCause
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
+from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.store.reader import read
 
@@ -168,6 +170,29 @@ def test_the_answer_of_a_run_names_the_setting(recorded, tmp_path, capsys):
     (file,) = (tmp_path / "out").glob("compare_summary_*.json")
     (first,) = json.loads(file.read_text())["first_wrong"]
     assert (first["kind"], first["step"]) == ("parameters differ", 1)
+
+
+def test_a_copy_of_a_parameter_on_one_side_is_judged_as_the_parameter(builder, tensor):
+    """A layer may cast its parameters before it uses them, so that their origin is code."""
+    dumps = []
+    weight, other, ones = (np.float32(values) for values in ([1, 2, 3], [5, 6, 7], [1, 1, 1]))
+    for side, framework, call, cell in (
+        ("target", "mindspore", "Mint.layer_norm.0.forward", "Cell.norm.LayerNorm.forward.0"),
+        ("golden", "pytorch", "Functional.layer_norm.0.forward", "Module.norm.LayerNorm.forward.0"),
+    ):
+        made = builder(side, framework=framework, mode="statistics")
+        made.extra["step"] = 1
+        is_target = side == "target"
+        own = weight * np.float32(1.0001) if is_target else weight
+        sources = ("code", "code") if is_target else ("parameter norm.weight", "parameter norm.other")
+        inputs = [tensor(ones, "leaf"), tensor(own, sources[0]), tensor(other, sources[1])]
+        made.call(call, inputs, [own], parent=cell)
+        made.call(cell, inputs[:1], [own], parameters={"weight": tensor(own)})
+        dumps.append(made.dump())
+    pairs = {pair.golden: pair for pair in parameter_pairs(compare(*dumps))}
+    assert list(pairs) == ["norm.weight"]
+    names = [compare(*dumps).pairs.pair(row).record.name for row in pairs["norm.weight"].rows]
+    assert names == ["Cell.norm.LayerNorm.forward.0.parameters.weight", "Mint.layer_norm.0.forward.input.1"]
 
 
 def test_steps_around_a_job_are_those_without_a_gap(recorded):
