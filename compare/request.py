@@ -359,6 +359,15 @@ class CompareOptions(
     steps: tuple[int, ...] | None = option(
         NUMBERS, "--steps", key="step_id", help="only these steps, in the same form", zh="只比对这些 step，写法相同"
     )
+    explain: str = option(
+        TEXT,
+        "--explain",
+        metavar="CALL",
+        default="",
+        help="explain the verdicts of one call instead: its inputs and their producers, the rules that decided, their "
+        "numbers and limits",
+        zh="改为解释一个调用的判定：其输入及来源、起决定作用的规则、数值与阈值",
+    )
     stack_file: str = option(
         TEXT,
         default="",

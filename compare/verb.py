@@ -47,6 +47,8 @@ def run(options: CompareOptions) -> int:
 
 def _compare(options: CompareOptions) -> int:
     request = request_of(options)
+    if options.explain:
+        return _explain(request, options)
     from .dispatch import (  # here: the help of the command is there before numpy is
         answer_of,
         compare_paths,
@@ -85,6 +87,28 @@ def _compare(options: CompareOptions) -> int:
         shown[-1:-1] = map(visible, after)
     printed_lines(shown)
     return exit_code
+
+
+def _explain(request: Request, options: CompareOptions) -> int:
+    """Print why one call has its verdicts, and write nothing."""
+    from .explain.command import explained
+    from .explain.text import data_of, lines_of
+
+    chain, others = explained(request, options.explain)
+    lines = [*map(visible, lines_of(chain, others))]
+    if options.json:
+        from msprobe.base.verdicts import Verdicts
+        from msprobe.findings.document import Document, printed
+        from msprobe.findings.finding import Answer
+
+        details = {"target": str(request.target), "golden": str(request.golden), "explained": data_of(chain)}
+        notes = (others,) if others else ()
+        printed(Document("compare", Answer("shown", lines[0], notes=notes), Verdicts(), 0, details=details))
+        return 0
+    from msprobe.findings.text import printed as printed_lines
+
+    printed_lines(lines)
+    return 0
 
 
 def _as_given(path: str) -> str:

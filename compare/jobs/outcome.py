@@ -196,6 +196,16 @@ class Task:
     after: tuple[Job, ...] = ()
     in_report: int = budget(1)
 
+    @property
+    def own_workers(self) -> int:
+        """Return how many processes of this machine do what is not shared over a cluster."""
+        return 1 if self.scheduler else self.workers
+
+    @property
+    def effort(self) -> Effort:
+        """Return how tensors are measured."""
+        return Effort(self.workers, self.scheduler, self.table.parent if self.request.resume else None)
+
 
 def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], workers: int) -> list[Task]:
     """The tasks of a request: where there are several, each with so many processes of its own; a single one has all."""
@@ -307,16 +317,11 @@ def compare_single(task: Task) -> Outcome:
 
     DumpError where a side cannot be read, UsageError where there is nothing to compare or the table cannot be written.
     """
-    job, request = task.job, task.request
-    workers = 1 if task.scheduler else task.workers  # what is done here by processes of this machine
-    target, golden = read_both(job.target, job.golden, request, workers)
-    if not target.calls and not golden.calls:
-        raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
-    refuse_other_frameworks(request.limits, target, golden)
+    job, request, workers = task.job, task.request, task.own_workers
+    target, golden = read_of(task)
     if request.tables:
         with writing(task.table):
             make_folder(task.table.parent)
-    effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
     by_user = user_pairs(request.mapping, target, golden)
     label = f"{job.label}: " if job.label else ""
     for sentence in by_user.unused[:_LISTED]:
@@ -324,7 +329,7 @@ def compare_single(task: Task) -> Outcome:
     if len(by_user.unused) > _LISTED:
         logger.warning("%s%d more rules match nothing", label, len(by_user.unused) - _LISTED)
     is_shown = not task.is_one_of_many  # of many it is shown how many are done
-    found = compared(task, target, golden, by_user, effort, is_shown=is_shown)
+    found = compared(task, target, golden, by_user, task.effort, is_shown=is_shown)
     comparison, located = found.comparison, found.located
     if request.limits.source is not LimitSource.BUILT_IN:
         _say_unused(comparison, label)
@@ -368,6 +373,15 @@ def compare_single(task: Task) -> Outcome:
         hint=hint_of_located(comparison, located),
         roundings_left=roundings_left_of(comparison),
     )
+
+
+def read_of(task: Task) -> tuple[Dump, Dump]:
+    """Return both dumps of a task: DumpError if a side cannot be read, UsageError if there is nothing to compare."""
+    target, golden = read_both(task.job.target, task.job.golden, task.request, task.own_workers)
+    if not target.calls and not golden.calls:
+        raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
+    refuse_other_frameworks(task.request.limits, target, golden)
+    return target, golden
 
 
 def _rank_summary(comparison: Comparison, located: Located) -> "RankSummary":

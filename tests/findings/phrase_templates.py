@@ -9,7 +9,8 @@ from msprobe.base.verdicts import Gap
 from msprobe.checks.invariants.table import ROWS
 from msprobe.compare.config_check.findings import Checker, Kind, OneSided
 from msprobe.compare.core.limits import LimitSource
-from msprobe.compare.core.noise import Sign
+from msprobe.compare.core.noise import KernelPrecision, Sign
+from msprobe.compare.explain import text as explained
 from msprobe.compare.jobs import answer as answers
 from msprobe.compare.judge import wording as judge
 from msprobe.compare.judge.verdict import Cause as CauseOfUnjudged
@@ -62,6 +63,13 @@ TABLES = {
     ],
     "one": ["{number} call", "{number} value"],
     "several": ["{number} calls", "{number} values"],
+    "_RULES[record.rule]": explained._RULES.values(),
+    "_WITHOUT_SIGN[found.sign]": explained._WITHOUT_SIGN.values(),
+    "_ORIGINS[record.origin]": explained._ORIGINS.values(),
+    "record.cause.value": [cause.value for cause in CauseOfUnjudged],
+    "found.source.value": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
+    "found.is_of.value": [precision.value for precision in KernelPrecision],
+    "found.sign.value": [sign.value for sign in Sign if sign is not Sign.NONE],
     "r.name": [one.value for enum in (Sign, Law) for one in enum if one is not Sign.NONE],
     "reason.names[0]": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
     "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
@@ -93,7 +101,10 @@ TABLES = {
     "_LOOK_AT_GRADIENT": [locate._LOOK_AT_GRADIENT],
     "self.look.english": [kind.look.english for kind in EVERY],
     "_LOOK_AT_EXCHANGE": [answers._LOOK_AT_EXCHANGE],
-    "template": precheck._NUMBERS.values(),
+    "template": [
+        *precheck._NUMBERS.values(),
+        "{where}: only the {side} makes this call (compared by {mode})",
+    ],
     "self.messages[variant].english": [text.english for kind in EVERY for text in kind.messages.values()],
     "row.says": [row.says for row in ROWS],
     "row.source": [row.source for row in ROWS],

@@ -29,6 +29,8 @@ def test_every_sentence_is_there_in_both_languages():
 
 
 SAME_IN_CHINESE = {
+    "float32",
+    "bfloat16",
     *("beta1", "beta2", "eps", "dtype", "ulp", "dropout", "loss", "actor", "critic", "reference", "APIs"),
     *("step {numbers}", "steps {numbers}", "rank {numbers}", "ranks {numbers}", "step {step}, rank {rank}"),
     *("at step {step}, rank {rank}", " of step {step}", " (ranks {ranks})"),

@@ -1,0 +1,1 @@
+"""`msprobe compare --explain CALL`: why one call has its verdicts. Read `chain`, then `text`; `command` runs it."""

@@ -1,0 +1,117 @@
+"""Run `--explain`: find the call, compare the dumps that have it, and print its chain."""
+
+import logging
+from dataclasses import replace
+
+from msprobe.base.checks import nearest
+from msprobe.base.errors import DumpError, MsprobeError, UsageError
+from msprobe.base.language import translated
+from msprobe.base.log import few, shortened
+from msprobe.base.phrase import Words, phrase
+from msprobe.compare.jobs.outcome import Compared, Task, compared, read_of, tasks_of
+from msprobe.compare.jobs.plan import Job, plan
+from msprobe.compare.jobs.run import absolute
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.match.user_mapping import user_pairs
+from msprobe.compare.request import Request
+
+from .chain import CallChain, chain_of
+
+_MOST_NAMES = 8
+"""Names that are listed in a message."""
+
+_MOST_TEXT = 200
+_MOST_SEARCHED = 20_000
+"""Names among which a similar one is searched."""
+
+
+def explained(request: Request, name: str) -> tuple[CallChain, Words]:
+    """Return the chain of a call, by the name on either side, and a sentence about further dumps that have it.
+
+    Of several steps and ranks the first is taken in which something of the call does not pass, else the first that has
+    the call. UsageError if no dump has it, DumpError if nothing can be compared.
+    """
+    if request.layouts is not None:
+        raise UsageError(
+            translated(
+                "--explain and --rank-size cannot be combined: compare first, and explain with the folder `merged`",
+                "--explain 与 --rank-size 冲突：请先比对，再对 `merged` 文件夹使用 --explain",
+            )
+        )
+    request = absolute(request)
+    made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
+    if request.calibrate is not None:
+        from msprobe.compare.jobs.calibration import with_limits  # here: it needs the replay of calls
+
+        request = with_limits(request, request.calibrate, logging.INFO)
+    jobs = [job for job in made.jobs if job.is_of_calls]
+    if not jobs:
+        raise UsageError(translated("--explain needs dumps of calls", "--explain 只适用于调用的 dump"))
+    request = replace(request, tables=False, html=False, stack_file=request.stack_file if len(jobs) == 1 else None)
+    tasks = tasks_of(jobs, request, [request.output] * len(jobs), request.workers or 1)
+    chosen: tuple[Job, CallChain] | None = None
+    last: Compared | None = None
+    failed: list[str] = []
+    for task in tasks:
+        try:
+            last = _compared(task)
+        except MsprobeError as error:
+            failed.append(f"{task.job.label}: {' '.join(str(error).split())}")
+            continue
+        place = _place(last.comparison, name)
+        if place is None:
+            continue
+        chain = chain_of(last.comparison, last.located, place)
+        is_wrong = any(record.grade != "pass" for record in chain.records)
+        if chosen is None or is_wrong:
+            chosen = task.job, chain
+        if is_wrong:
+            break
+    if chosen is None:
+        if last is None:
+            raise DumpError(failed[0])
+        raise UsageError(_unknown(last.comparison, name))
+    return chosen[1], _others(tasks, chosen[0])
+
+
+def _compared(task: Task) -> Compared:
+    target, golden = read_of(task)
+    return compared(task, target, golden, user_pairs(task.request.mapping, target, golden), task.effort)
+
+
+def _place(comparison: Comparison, name: str) -> int | None:
+    """Return the place of the pair of calls with this name, or with a record of this name; None without one."""
+    pairs = comparison.pairs
+    for dump, calls in ((pairs.target, pairs.target_calls), (pairs.golden, pairs.golden_calls)):
+        stem = name
+        while stem:
+            if (call := dump.place.get(stem)) is not None:
+                found = (calls == call).nonzero()[0]
+                return int(found[0]) if len(found) else None
+            stem = stem.rpartition(".")[0]
+    return None
+
+
+def _unknown(comparison: Comparison, name: str) -> str:
+    known = list(dict.fromkeys((*comparison.target.place, *comparison.golden.place)))
+    alike = [each for each in known if name.lower() in each.lower()]
+    if not alike and (near := nearest(name, known[:_MOST_SEARCHED])):
+        alike = [near]
+    names = few(alike or known, _MOST_NAMES)
+    word = shortened(name, _MOST_TEXT)
+    if alike:
+        return translated(
+            f"no call is named {word!r}; did you mean: {names}", f"没有名为 {word!r} 的调用；是否指：{names}"
+        )
+    return translated(f"no call is named {word!r}; there are: {names}", f"没有名为 {word!r} 的调用；已有：{names}")
+
+
+def _others(tasks: list[Task], chosen: Job) -> Words:
+    labels = [task.job.label for task in tasks if task.job is not chosen]
+    if not labels:
+        return ""
+    return phrase(
+        "{number} other comparisons ({labels}): choose one with --steps and --ranks",
+        number=len(labels),
+        labels=few(labels, _MOST_NAMES),
+    )
