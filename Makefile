@@ -43,7 +43,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
 .PHONY: help demo docs examples check test suite mindtorch smoke bare run-check run-smoke run-bare test-matrix verify mutations tooled lint \
-    findings page options format install clean
+    findings frameworks page options format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -130,6 +130,10 @@ options: install
 #   make findings       write the reference page of all kinds of findings
 findings: install
 	@$(BIN)/python docs/findings.py
+
+#   make frameworks     write the table of the capabilities of frameworks
+frameworks: install
+	@$(BIN)/python docs/frameworks.py
 
 #   make page           check, test and build the report page from its sources (needs Node and npm)
 page:

@@ -1,8 +1,7 @@
-"""The interface behind which the frameworks differ: how to read a tensor, how to hook a module and a gradient, which
-functions to see.
+"""The interface of a framework's capability `collecting`: how calls from Python are recorded.
 
-The `framework.py` of each folder in `backends` implements it; nothing else in this package, those folders apart, knows
-a framework. A session binds the functions that it needs once, at its beginning.
+The module `collecting` of each package in `msprobe.frameworks` implements it. A session binds the functions that it
+needs once, when it begins.
 """
 
 from collections.abc import Callable, Iterable, Sequence

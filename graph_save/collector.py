@@ -10,7 +10,7 @@ from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings, collect_options, scope_of
-from msprobe.executors import device_target
+from msprobe.frameworks.mindspore.executors import device_target
 from msprobe.store.writer import StepFolder, StepWriter
 
 from .calls import GraphCalls, GraphOnlyContext, StepContext

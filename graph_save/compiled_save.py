@@ -10,10 +10,10 @@ from mindspore import Tensor, ops
 from mindspore.common.dtype import Type
 from mindspore.ops import functional as F
 
-from msprobe.at_compile import AtCompile
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
 from msprobe.base.statistic import Array
+from msprobe.frameworks.mindspore.at_compile import AtCompile
 
 from .operators import (
     ConstantTable,

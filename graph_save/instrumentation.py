@@ -19,7 +19,7 @@ from msprobe.base.errors import reason
 from msprobe.base.framework import named_cells, own_parameters
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
-from msprobe.executors import COMPILERS, GRAPHS, api
+from msprobe.frameworks.mindspore.executors import COMPILERS, GRAPHS, api
 
 from .calls import Owners
 from .compiled_calls import reporting_construct, reporting_optimizer_construct, reporting_root_construct

@@ -27,9 +27,9 @@ from mindspore import dtype as mstype
 from mindspore.common.dtype import Type
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe.at_compile import AtCompile
 from msprobe.base.statistic import Array
-from msprobe.executors import device_target, executor, tracer
+from msprobe.frameworks.mindspore.at_compile import AtCompile
+from msprobe.frameworks.mindspore.executors import device_target, executor, tracer
 
 _NO_RESULT = np.zeros(1, np.int32)
 

@@ -15,7 +15,7 @@ from msprobe.base.checks import quoted_list
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import once
 from msprobe.callback_entry import Entry, entry_of
-from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 from msprobe.model_training import cell_of, next_step
 from msprobe.monitor_callback import MsprobeMonitor
 

@@ -25,8 +25,9 @@ from typing import Any
 
 from msprobe.base.errors import MsprobeError
 from msprobe.base.framework import AnyModel, AnyParameter
+from msprobe.frameworks.registry import PACKAGES
 
-DEBUGGERS = ("msprobe.mindspore_debugger", "msprobe.pytorch_debugger")
+DEBUGGERS = tuple(f"{package}.debugger" for package in PACKAGES.values())
 
 
 class StepsCompleted(SystemExit):
@@ -200,7 +201,8 @@ class _ImportHook:
 
         def load_and_wrap(module: ModuleType) -> None:
             load(module)
-            self._observer.wrap(module.PrecisionDebugger)
+            if module.CAPABILITY.__module__ == module.__name__:  # else the class of another framework
+                self._observer.wrap(module.CAPABILITY)
 
         spec.loader.exec_module = load_and_wrap  # type: ignore[method-assign]  # this one loader, for this one module
         return spec

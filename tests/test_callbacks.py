@@ -13,7 +13,7 @@ from preloaded import python
 
 from msprobe.base.errors import UsageError
 from msprobe.callbacks import MsprobeInitStep, MsprobeStep
-from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
 sys.path.append(str(Path(__file__).parent / "training"))  # the files there stand beside each other
 from by_model import BATCHES, Net, X, Y, batches, bits, data_of, forget_debuggers, steps, train

@@ -11,7 +11,7 @@ import pytest
 from mindspore import Tensor, nn, ops
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
 pytestmark = pytest.mark.mindspore
 

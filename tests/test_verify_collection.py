@@ -183,7 +183,7 @@ SURFACE = """
 import inspect, sys
 from msprobe.stage_control import class_or_instance_method
 from msprobe.observed_run import Observer
-from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 from msprobe.debugger import Debugger
 from pathlib import Path
 

@@ -19,7 +19,7 @@ from mindspore import _c_expression
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.log import once
-from msprobe.executors import api, executor
+from msprobe.frameworks.mindspore.executors import api, executor
 
 from .dump_settings import IDLE_ITERATION, path_problem
 

@@ -12,8 +12,8 @@ from mindspore import Tensor
 from mindspore import dtype as mstype
 from mindspore.common.dtype import Type
 
-from msprobe.at_compile import AtCompile
 from msprobe.base.nested import key_names
+from msprobe.frameworks.mindspore.at_compile import AtCompile
 from msprobe.graph_save.calls import GraphCalls, Owned, Owners, Sent, Value
 from msprobe.graph_save.operators import ConstantTable
 from msprobe.graph_save.structures import Flat, Structure, structure_of

@@ -23,11 +23,11 @@ from mindspore import Tensor, ops
 from mindspore import dtype as mstype
 from mindspore.common.dtype import Type
 
-from msprobe.at_compile import AtCompile
 from msprobe.base.errors import reason
 from msprobe.base.interrupts import passes
 from msprobe.base.log import once
 from msprobe.base.statistic import Array
+from msprobe.frameworks.mindspore.at_compile import AtCompile
 from msprobe.graph_save.calls import GraphCalls, Value
 from msprobe.graph_save.operators import has_tensor_dump, synchronize, widen_bfloat16
 from msprobe.graph_save.structures import Flat, Structure, structure_of

@@ -7,10 +7,8 @@ logged once, and the checker ends.
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from msprobe.base.errors import UsageError, reason
@@ -21,6 +19,10 @@ from msprobe.base.lazy import require
 from msprobe.base.log import logger, once
 from msprobe.base.nested import tree_of_value
 from msprobe.base.redaction import Redactor
+from msprobe.frameworks import registry
+from msprobe.frameworks.registry import PYTHON_PACKAGES, name_of_model
+from msprobe.frameworks.registry import Framework as Capabilities
+from msprobe.frameworks.torch_names import torch_on_mindspore
 from msprobe.store import config_pack
 
 from .features import of_inputs, of_parameters
@@ -30,7 +32,6 @@ from .static import as_json, entries, of_scripts, plain
 
 DEFAULT_PACK = "./config_check_pack.zip"
 
-_PACKAGES: dict[Framework, str] = {"mindspore": "mindspore", "pytorch": "torch"}
 _RANKS = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK")
 _TRAINERS = (
     ("megatron.training.global_vars", "get_args"),
@@ -52,9 +53,9 @@ class ConfigChecker:
 
         UsageError for an unknown framework.
         """
-        backend = _backend(_known(fmk))
+        randomness = _capabilities(_known(fmk)).randomness
         try:
-            _calls.install(backend.RANDOM, backend.passes)
+            _calls.install(randomness.functions, randomness.is_traced)
         except BaseException as err:  # we never stop the training because of ourselves
             if passes(err):
                 raise
@@ -78,9 +79,12 @@ class ConfigChecker:
             raise UsageError(f"ConfigChecker: output_zip_path {str(path)!r} must end in .zip")
         network = model[0] if isinstance(model, (list, tuple)) and model else model
         self._framework: Framework = _of_model(network) or _known(fmk or "pytorch")
-        self._backend = _backend(self._framework)
-        if network is not None:
-            self._backend.check(network)
+        self._capabilities = _capabilities(self._framework)
+        if network is not None and not self._capabilities.modules.is_model(network):
+            raise UsageError(
+                f"ConfigChecker: the model must be a {self._capabilities.modules.kind.public}, "
+                f"not {type(network).__name__}; pass the network"
+            )
         scripts = [shell_path] if isinstance(shell_path, str | PathLike) else list(shell_path or ())
         self._redactor = Redactor()
         self._settings = of_scripts(map(user_path, scripts), self._redactor)
@@ -101,7 +105,7 @@ class ConfigChecker:
         except OSError as err:
             raise UsageError(f"ConfigChecker: {path} cannot be written ({err.strerror or err})") from err
         if network is not None:
-            self._unwatch = self._backend.watch(network, self._before)
+            self._unwatch = self._capabilities.modules.before_calls(network, self._before)
 
     def close(self) -> None:
         """Collect nothing more, and finish the pack; the end of the process does the same."""
@@ -146,7 +150,7 @@ class ConfigChecker:
             settings = _of_trainer(self._redactor)
             calls = {config_pack.random(own): _calls.found(self._redactor.source)}
             if own == 0:
-                further = {**calls, config_pack.CONTEXT: self._backend.context()}
+                further = {**calls, config_pack.CONTEXT: self._capabilities.environment.settings()}
                 if settings:
                     further[config_pack.DYNAMIC] = settings
                 self._static = self._entries(further)
@@ -154,7 +158,8 @@ class ConfigChecker:
             else:
                 found |= {name: as_json(held) for name, held in calls.items()}
         found[config_pack.dataset(self._step, own)] = as_json(of_inputs(args, kwargs))
-        parameters = self._backend.parameters(self._network)
+        modules = self._capabilities.modules
+        parameters = ((modules.name_of(each) or name, each) for name, each in modules.parameters(self._network))
         found[config_pack.weights(self._step, own)] = as_json(of_parameters(parameters))
         self._step += 1
         self._write(found)
@@ -178,17 +183,15 @@ def _known(fmk: object) -> Framework:
 
 
 def _of_model(network: object) -> Framework | None:
-    """The framework of a network; it is loaded, for it made the network."""
-    for framework, (module, name) in {"mindspore": ("mindspore.nn", "Cell"), "pytorch": ("torch.nn", "Module")}.items():
-        kind = getattr(sys.modules.get(module), name, None)
-        if isinstance(kind, type) and isinstance(network, kind):
-            return _known(framework)
-    return None
+    """Return the framework of a network; PyTorch's API on MindSpore counts as PyTorch."""
+    name = name_of_model(network)
+    return _known("pytorch" if name == "mindtorch" else name) if name else None
 
 
-def _backend(framework: Framework) -> ModuleType:
-    require(_PACKAGES[framework], "msprobe.core.config_check.ConfigChecker")
-    return import_module(f"{__package__}.backends.{framework}")
+def _capabilities(framework: Framework) -> Capabilities:
+    is_layer = framework == "pytorch" and torch_on_mindspore()
+    require(PYTHON_PACKAGES[framework], "msprobe.core.config_check.ConfigChecker")
+    return registry.framework("mindtorch" if is_layer else framework)
 
 
 def _rank(framework: Framework) -> int | None:

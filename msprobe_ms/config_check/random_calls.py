@@ -10,45 +10,26 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from importlib import import_module
 from types import CodeType
 from typing import Any
 
 from msprobe.base.patches import Patches
+from msprobe.frameworks.interface import RandomFunction, random_functions
 
 Frame = tuple[CodeType, int]
 
-_DEEPEST = 200  # frames of a stack, the innermost
-_MOST = 10_000  # stacks of one function: beyond it new places are counted together
+MAX_FRAMES = 200  # frames of a stack, the innermost
+MAX_STACKS = 10_000  # stacks of one function: beyond it new places are counted together
 _OURS = os.path.dirname(__file__) + os.sep
 _ELSEWHERE: tuple[Frame, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RandomFunction:
-    """A function that draws numbers, or sets a generator: the module or `module:class` that has it, and its name."""
-
-    owner: str
-    name: str
-    prefix: str = ""
-
-    @property
-    def op(self) -> str:
-        """Its name in a pack."""
-        return f"{self.prefix or self.owner.replace(':', '.')}.{self.name}"
-
-
-def functions(owner: str, names: Sequence[str], prefix: str = "") -> tuple[RandomFunction, ...]:
-    """Several functions of one owner."""
-    return tuple(RandomFunction(owner, name, prefix) for name in names)
-
-
-PYTHON = functions(
+PYTHON = random_functions(
     "random", ("seed", "random", "randint", "uniform", "choice", "choices", "sample", "shuffle", "gauss")
 )
-NUMPY = functions(
+NUMPY = random_functions(
     "numpy.random",
     (
         *("seed", "rand", "randn", "randint", "random", "uniform", "normal", "standard_normal", "choice", "shuffle"),
@@ -129,7 +110,7 @@ class RandomCalls:
         stack = _stack()
         with self._lock:
             stacks = self._counts.setdefault(op, {})
-            if stack not in stacks and len(stacks) >= _MOST:
+            if stack not in stacks and len(stacks) >= MAX_STACKS:
                 stack = _ELSEWHERE
             stacks[stack] = stacks.get(stack, 0) + 1
 
@@ -138,7 +119,7 @@ def _stack() -> tuple[Frame, ...]:
     """Where we are called from, the outermost first, without our own frames."""
     found: list[Frame] = []
     frame = sys._getframe(3)  # behind `_count` and the wrapper
-    while frame is not None and len(found) < _DEEPEST:
+    while frame is not None and len(found) < MAX_FRAMES:
         if not frame.f_code.co_filename.startswith(_OURS):
             found.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back  # type: ignore[assignment]  # the outermost has none

@@ -30,10 +30,6 @@ from msprobe.store.monitor.gradient_files import (
 from .gradient import Cell, header, positive, row
 
 
-class NotAnOptimizerError(UsageError, ValueError):
-    """`monitor` was given something that has no parameters, or does not update them."""
-
-
 @dataclass(frozen=True)
 class Destination:
     """What the probe asks its debugger: where tables go, of which rank, and the number of the first step."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msprobe.base.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from msprobe.base.seed import seed_all
     from msprobe.callbacks import MsprobeInitStep, MsprobeStep
+    from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
+    from msprobe.frameworks.mindspore.seed import seed_all
     from msprobe.graph_save.save import flush, save, save_grad, step
-    from msprobe.mindspore_debugger import PrecisionDebugger
     from msprobe.monitor.trainer import TrainerMon
     from msprobe.monitor_callback import MsprobeMonitor
     from msprobe.rl.probe import MsProbe
@@ -23,12 +23,12 @@ __getattr__ = lazy_attributes(
         "MsprobeInitStep": "msprobe.callbacks",
         "MsprobeMonitor": "msprobe.monitor_callback",
         "MsprobeStep": "msprobe.callbacks",
-        "PrecisionDebugger": "msprobe.mindspore_debugger",
+        "PrecisionDebugger": "msprobe.frameworks.mindspore.debugger",
         "TrainerMon": "msprobe.monitor.trainer",
         "flush": "msprobe.graph_save.save",
         "save": "msprobe.graph_save.save",
         "save_grad": "msprobe.graph_save.save",
-        "seed_all": "msprobe.base.seed",
+        "seed_all": "msprobe.frameworks.mindspore.seed",
         "step": "msprobe.graph_save.save",
     },
     needs="mindspore",

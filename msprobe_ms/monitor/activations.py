@@ -123,8 +123,8 @@ class Activations:
         """Hook the chosen modules; returns how many there are."""
         count = 0
         for vpp_stage, model in enumerate(models):
-            self._handles += self._backend.module_hook(model, self._root(vpp_stage, model), _nothing)
-            for name, module in self._backend.modules(model):
+            self._handles += self._backend.modules.hook(model, self._root(vpp_stage, model), _nothing)
+            for name, module in self._backend.modules.inside(model):
                 if choice.has_module(vpp_stage, name):
                     count += 1
                     self._hook(vpp_stage, name, module)
@@ -134,7 +134,7 @@ class Activations:
         where, guard, backend = f"the module {name}", self._guard, self._backend
 
         def before(args: Any, kwargs: Any) -> None:
-            if self.active and not guard.is_busy and backend.is_training(module):
+            if self.active and not guard.is_busy and backend.modules.is_training(module):
                 backend.settle()
                 guard.run(where, self._before, vpp_stage, name, module, (args, kwargs))
 
@@ -143,11 +143,11 @@ class Activations:
                 backend.settle()
                 guard.run(where, self._after, vpp_stage, name, module, result)
 
-        self._handles += backend.module_hook(module, before, after)
+        self._handles += backend.modules.hook(module, before, after)
 
     def _root(self, vpp_stage: int, model: AnyModel) -> Callable[[Any, Any], None]:
         def before(args: Any, kwargs: Any) -> None:
-            if self._backend.is_training(model):
+            if self._backend.modules.is_training(model):
                 self._micro[vpp_stage] = self._micro.get(vpp_stage, -1) + 1
 
         return before
@@ -187,7 +187,7 @@ class Activations:
 
     def _nodes(self) -> Gradients:
         if self._gradients is None:
-            framework, guard = self._backend.framework, self._guard
+            collecting, guard = self._backend.collecting, self._guard
             settle = self._backend.settle
 
             def hook(work: Callable[..., Any], *first: Any) -> Callable[..., None]:
@@ -198,7 +198,7 @@ class Activations:
 
                 return safely
 
-            self._gradients = framework.gradients(hook, self._backward_ended, {})
+            self._gradients = collecting.gradients(hook, self._backward_ended, {})
         return self._gradients
 
     def _backward_ended(self) -> None:

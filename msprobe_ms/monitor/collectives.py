@@ -33,7 +33,7 @@ class CollectiveCalls:
     def __init__(self, backend: Backend, readings: Readings, guard: Guard, wanted: Wanted) -> None:
         self._backend, self._readings, self._guard, self._wanted = backend, readings, guard, wanted
         self._lines = tuple(map(re.compile, wanted.codeline))
-        self._functions: Functions = backend.framework.collectives
+        self._functions: Functions = backend.collecting.collectives
         self._patches, self._in_place = Patches(), InPlace(self._wrap)
         self._out_of_compiled: Handle | None = None
         self._waiting: dict[int, tuple[Any, str, Any]] = {}
@@ -51,7 +51,7 @@ class CollectiveCalls:
         for handle in self._functions.handles:
             self._patches.add(handle, "wait", self._notified)
         self._patches.install()
-        self._out_of_compiled = self._backend.out_of_compiled(self._patches)
+        self._out_of_compiled = self._backend.modules.without_compiled(self._patches)
 
     def _wrap(self, original: Callable[..., Any], places: list[Place], _: int | None) -> Callable[..., Any]:
         name = places[-1].data

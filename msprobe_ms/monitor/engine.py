@@ -104,7 +104,7 @@ class Engine:
             uninterrupted(self._hook_optimizer)
 
     def _hook_optimizer(self) -> None:
-        self._update += self._backend.update_hook(self._watched.optimizer, self._before, self._after)
+        self._update += self._backend.optimizers.hook(self._watched.optimizer, self._before, self._after)
 
     def install(self, wishes: Wishes) -> None:
         """Hook what is wished; measuring begins with the present step, where it is to be measured."""
@@ -259,7 +259,7 @@ class _Parts:
     def before(self, backend: Backend, optimizer: AnyOptimizer, gradients: Any) -> None:
         """The optimizer is about to run."""
         main_grad, monitored = self.wishes.points.main_grad, self.points.monitored
-        self.points.before(backend.update_of(optimizer, gradients, main_grad, monitored))
+        self.points.before(backend.optimizers.update_of(optimizer, gradients, main_grad, monitored))
 
     def rows(self) -> dict[str, list[Row]]:
         """What the step has measured; of the gradients that only the norm needed nothing."""

@@ -139,7 +139,7 @@ class Features:
             known = {name for each in names for name in (each, each.partition(":")[2]) if name}
             choice, found = Targets(names), set[str]()
             for vpp_stage, model in enumerate(models):
-                for name, module in self._backend.modules(model):
+                for name, module in self._backend.modules.inside(model):
                     if names and choice.has_module(vpp_stage, name):
                         found.add(name)
                         self._hook(hook, Key(vpp_stage, name), module)
@@ -167,11 +167,11 @@ class Features:
                 self._readings.values(hook, place, numbers)
 
         def after(args: Any, kwargs: Any, result: Any) -> None:
-            if self.active and not self._guard.is_busy and self._backend.is_training(module):
+            if self.active and not self._guard.is_busy and self._backend.modules.is_training(module):
                 self._backend.settle()
                 self._guard.run(f"{hook} of {key.name}", note, (args, kwargs), result)
 
-        self._handles += self._backend.module_hook(module, _nothing, after)
+        self._handles += self._backend.modules.hook(module, _nothing, after)
 
     def _count(self, hook: str, name: Key) -> int:
         key = Key(name.vpp_stage, f"{hook} {name.name}")

@@ -91,7 +91,7 @@ class OwnGradients:
         for key, parameter in parameters:
             own = _Own(key, parameter)
             self._own.append(own)
-            self._handles += self._backend.gradient_hooks(parameter, *self._hooks(own))
+            self._handles += self._backend.gradients.hook(parameter, *self._hooks(own))
 
     def _hooks(self, own: _Own) -> tuple[Callable[[Any], None], Callable[[], None]]:
         backend, guard, what = self._backend, self._guard, f"the gradient of {own.key.name}"
@@ -114,7 +114,7 @@ class OwnGradients:
         if not self._sums:
             return
         if self._framework_accumulates and own.count > 1 and not own.stays:
-            own.stays = self._backend.is_accumulating(own.parameter)
+            own.stays = self._backend.gradients.is_accumulating(own.parameter)
             own.is_moved = not own.stays
         if self._adds_up(own):
             own.total = self._readings.total(None if is_first else own.total, gradient)
@@ -122,7 +122,7 @@ class OwnGradients:
             self._readings.add(self._kind, own.key, gradient, None if is_first else own.total)
 
     def _accumulated(self, own: _Own) -> None:
-        gradient, is_whole = self._backend.accumulated(own.parameter, self._main_grad, own.is_moved)
+        gradient, is_whole = self._backend.gradients.accumulated(own.parameter, self._main_grad, own.is_moved)
         if gradient is None:
             return  # a hook of the training has taken it away: it accumulates by itself
         self._framework_accumulates = True

@@ -12,8 +12,9 @@ from typing import Any
 
 from msprobe.base.framework import AnyModule
 from msprobe.base.interrupts import passes
+from msprobe.frameworks.interface import Update
 
-from .backend import Backend, Update
+from .backend import Backend
 from .gradients import OwnGradients, refuse
 from .guard import Guard
 from .names import Choice, squashed
@@ -56,7 +57,7 @@ class Parameters:
         self.names: dict[int, Key] = {}
         self.of: dict[int, Any] = {}
         for vpp_stage, model in enumerate(models):
-            known = dict(backend.parameters(model))
+            known = {name: each for name, each in backend.modules.parameters(model) if each.requires_grad}
             named = squashed(known)
             for name, parameter in known.items():
                 if choice.has_parameter(vpp_stage, name, named[name]) and id(parameter) not in self.names:

@@ -72,7 +72,7 @@ class Readings:
         backend, eps = self._backend, self._eps.get(kind, EPS)
         if backend.on_device and not isinstance(elements, np.ndarray):
             measured = tensors if elements is None else [elements]
-            pending = [backend.statistics(each, eps) for each in measured]
+            pending = [backend.statistics.of(each, eps) for each in measured]
             return [Measured(*backend.text(each), None, 0, one) for each, one in zip(tensors, pending, strict=True)]
         arrays = [backend.array(tensor) for tensor in tensors] if elements is None else [elements]
         numbers = measure_all(arrays, eps, THREADS)
@@ -89,13 +89,17 @@ class Readings:
     def copy(self, tensor: AnyTensor) -> Any:
         """A tensor's elements as they are now: float64, or on a device a tensor."""
         if self._backend.on_device:
-            return self._backend.copied(tensor)
+            return self._backend.statistics.copied(tensor)
         return np.array(widen(self._backend.array(tensor)), np.float64)
 
     def total(self, before: Any, tensor: AnyTensor) -> Any:
         """The sum of tensors, of which `before` is that of the others, or None; at least in float32."""
         if self._backend.on_device:
-            return self._backend.copied(tensor) if before is None else self._backend.total(before, tensor)
+            return (
+                self._backend.statistics.copied(tensor)
+                if before is None
+                else self._backend.statistics.total(before, tensor)
+            )
         elements = widen(self._backend.array(tensor))
         if before is None:
             return elements.astype(np.result_type(elements.dtype, np.float32))
@@ -104,12 +108,14 @@ class Readings:
 
     def difference(self, tensor: AnyTensor, copy: AnyTensor) -> Any:
         """What a tensor has become since its `copy`, of the same type."""
-        return self._backend.difference(tensor, copy) if self._backend.on_device else self.copy(tensor) - copy
+        return (
+            self._backend.statistics.difference(tensor, copy) if self._backend.on_device else self.copy(tensor) - copy
+        )
 
     def same_sign(self, a: Any, b: Any) -> Any:
         """1 where elements of two tensors have the same sign, else 0; a NaN has none."""
         if self._backend.on_device:
-            return self._backend.same_sign(a, b)
+            return self._backend.statistics.same_sign(a, b)
         signs = (np.sign(widen(self._backend.array(each))) for each in (a, b))
         return np.equal(*signs).astype(np.float32)
 
@@ -118,7 +124,7 @@ class Readings:
         if not values:
             return []
         if self._backend.on_device:
-            numbers = self._backend.fetch([self._backend.statistics(each, EPS) for each in values])
+            numbers = self._backend.statistics.fetch([self._backend.statistics.of(each, EPS) for each in values])
         else:
             numbers = measure_all(values, EPS, THREADS)
         return [float(row[STATISTICS.index(statistic)]) for row in numbers]
@@ -132,7 +138,7 @@ class Readings:
         numbers = np.empty((len(found), len(STATISTICS)))
         on_device = [at for at, measured in enumerate(found) if measured.numbers is None]
         if on_device:
-            numbers[on_device] = self._backend.fetch([found[at].pending for at in on_device])
+            numbers[on_device] = self._backend.statistics.fetch([found[at].pending for at in on_device])
         for at, measured in enumerate(found):
             if measured.numbers is not None:
                 numbers[at] = measured.numbers[measured.row]

@@ -11,8 +11,8 @@ from msprobe.store.monitor.layout import KINDS, OWN_STATISTICS, scoped_folder
 from msprobe.store.monitor.scoped_writer import ScopedWriter
 from msprobe.store.monitor.writer import Row
 
+from .backend import backend_of, models_of
 from .engine import Engine, Watched, Wishes
-from .frameworks import backend_of, collectives_of, models_of
 from .names import Substrings
 from .parameters import Wanted
 from .sectioned_settings import load
@@ -44,7 +44,7 @@ class TrainerMonitorV2:
         settings, backend = self._settings, backend_of(model)
         if optimizer is not None:
             backend.check(list(model) if isinstance(model, tuple) else model, optimizer)
-        self._rank = backend.rank()
+        self._rank = backend.distributed.rank()
         engine = Engine(backend, self._collects, self._ended)
         patches = settings.patch_optimizer_step
         engine.ends_with_update = optimizer is not None and patches is not False
@@ -52,7 +52,7 @@ class TrainerMonitorV2:
             logger.warning(
                 "monitor: moments and weights are not measured without an optimizer; call start(model, optimizer)"
             )
-        watched = Watched(models_of(model), optimizer, lambda _: False, *collectives_of(backend))
+        watched = Watched(models_of(model), optimizer, lambda _: False, *backend.distributed.collectives())
         self._engine = engine
         try:
             engine.watch(watched, int(ctx.get("start_iteration", 0)))

@@ -67,10 +67,10 @@ class Stacks:
     def install(self, models: list[AnyModule], choice: Choice) -> None:
         """Hook the chosen modules."""
         for vpp_stage, model in enumerate(models):
-            for name, module in self._backend.modules(model):
+            for name, module in self._backend.modules.inside(model):
                 if choice.has_module(vpp_stage, name):
                     before = self._hook("a stack", self._noting(f"{vpp_stage}:{name}"))
-                    self._handles += self._backend.module_hook(module, before, self._hook("a stack", _nothing))
+                    self._handles += self._backend.modules.hook(module, before, self._hook("a stack", _nothing))
 
     def _noting(self, name: str) -> Callable[..., None]:
         def note(*_: Any) -> None:

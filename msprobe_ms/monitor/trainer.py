@@ -21,9 +21,8 @@ from msprobe.store.monitor.writer import Row, RowWriter
 from .alert_dump import AlertDump
 from .alerts import Alerts, Anomaly, announce
 from .anomalies import AnomalyFile
-from .backend import Backend
+from .backend import Backend, backend_of, models_of
 from .engine import Engine, Watched, Wishes
-from .frameworks import backend_of, collectives_of, models_of
 from .gradients import micro_steps_of
 from .names import Targets
 from .parameters import Wanted
@@ -102,12 +101,14 @@ class TrainerMon:
         self._micro_steps = micro_steps_of(grad_acc_steps)
         backend = backend_of(model)
         backend.check(list(model) if isinstance(model, tuple) else model, optimizer)
-        self._backend, self._model, self._rank = backend, model, backend.rank()
+        self._backend, self._model, self._rank = backend, model, backend.distributed.rank()
         engine = Engine(backend, self._collects, self._ended)
         left_out = _left_out(backend, tp_group, dp_group)
         self._engine = engine
         try:
-            engine.watch(Watched(models_of(model), optimizer, left_out, *collectives_of(backend)), start_iteration)
+            engine.watch(
+                Watched(models_of(model), optimizer, left_out, *backend.distributed.collectives()), start_iteration
+            )
             if self._switch is None:
                 self._first = self._settings.start_step
                 self._begin()
@@ -254,10 +255,10 @@ class TrainerMon:
         engine.install(wishes)  # first: it raises where nothing can be monitored
         group = self._group
         self._rules = settings.alert.rules or ((Robust(),) if settings.on_alert is not None else ())
-        self._alerts = Alerts(self._rules, pp_stage=0 if group is None else self._backend.group_rank(group))
+        self._alerts = Alerts(self._rules, pp_stage=0 if group is None else self._backend.distributed.group_rank(group))
         self._anomalies = AnomalyFile(self._root, self._rank) if settings.alert.dump else None
         if settings.on_alert is not None and self._dump is None:
-            self._dump = AlertDump(settings.on_alert, self._backend.debugger(), self._model, self._root)
+            self._dump = AlertDump(settings.on_alert, self._backend.framework.debugger, self._model, self._root)
         self._remove_stacks()
         if settings.stack_info:
             self._stacks = Stacks(self._backend, engine.guard.hook)
@@ -376,8 +377,8 @@ def _is_empty(shape: str) -> bool:
 
 def _left_out(backend: Backend, tp_group: Any, dp_group: Any) -> Callable[[Any], bool]:
     """Which parameters' reduced gradients other ranks write."""
-    of_data = dp_group is not None and backend.group_rank(dp_group) > 0
-    of_tensors = tp_group is not None and backend.group_rank(tp_group) > 0
+    of_data = dp_group is not None and backend.distributed.group_rank(dp_group) > 0
+    of_tensors = tp_group is not None and backend.distributed.group_rank(tp_group) > 0
 
     def left_out(parameter: AnyParameter) -> bool:
         return of_data or (of_tensors and not getattr(parameter, "tensor_model_parallel", False))

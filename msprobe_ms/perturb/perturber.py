@@ -15,11 +15,11 @@ from msprobe.base.sections import FreeBenchmarkSettings
 from msprobe.base.settings import Settings
 from msprobe.base.version import tool
 from msprobe.cell_dump.wrappers import Recorder
+from msprobe.frameworks.registry import Framework
 from msprobe.store.free_benchmark import summary_path, write_summary
 from msprobe.store.writer import StepFolder
 
 from .apis import calls_of, chosen
-from .backend import Backend
 from .described import described
 from .finding import Mode, Place, Stage
 from .ranking import MAX_LOGGED, logged
@@ -32,25 +32,23 @@ class Perturber:
     SettingsError for an API that is unknown, or a stage or mode that the framework does not have.
     """
 
-    def __init__(self, settings: Settings, backend: type[Backend], framework: str) -> None:
-        """`framework` is the name of the framework for the summary."""
+    def __init__(self, settings: Settings, framework: Framework) -> None:
         section = settings.section
         assert isinstance(section, FreeBenchmarkSettings)
-        self._framework, self._backend, stage = framework, backend, Stage(section.fuzz_stage)
-        if stage not in backend.stages:
+        self._framework, stage, mode = framework, Stage(section.fuzz_stage), Mode(section.pert_mode)
+        if stage is Stage.BACKWARD and not framework.gradients.can_repeat:
             raise SettingsError(
-                f'free_benchmark.fuzz_stage: "{stage.value}" is not available with {framework}; use '
-                f'"{backend.stages[0].value}"'
+                f'free_benchmark.fuzz_stage: "{stage.value}" is not available with {framework.name}; use '
+                f'"{Stage.FORWARD.value}"'
             )
-        mode = Mode(section.pert_mode)
-        if mode not in backend.modes:
+        if mode is Mode.TO_CPU and not framework.execution.has_places:
             raise SettingsError(
-                f'free_benchmark.pert_mode: "{mode.value}" is not available with {framework}; use '
-                f'"{backend.modes[0].value}"'
+                f'free_benchmark.pert_mode: "{mode.value}" is not available with {framework.name}; use '
+                f'"{Mode.IMPROVE_PRECISION.value}"'
             )
-        self._session = Session(backend(), mode, stage, section.handler_type == "fix")
+        self._session = Session(framework, mode, stage, section.handler_type == "fix")
         self._patches, self._guards = Patches(), Patches()
-        self._functions = calls_of(backend, chosen(backend, section.apis), self._current, self._patches)
+        self._functions = calls_of(framework, chosen(framework, section.apis), self._current, self._patches)
         self._planned = self._is_interrupted = False
         self._named: list[tuple[str, Place]] | None = None
 
@@ -72,10 +70,10 @@ class Perturber:
     def check(self, model: AnyModel, token_range: Any = None) -> None:
         """Raise an error for settings that cannot be collected."""
         if model is not None:
-            check_model(model, self._backend.framework.module, self._backend.framework.kind)
+            check_model(model, self._framework.collecting.module, self._framework.collecting.kind)
         if token_range is not None:
             raise UsageError('start(): task "free_benchmark" does not support token_range; omit it')
-        self._backend.check()
+        self._framework.execution.check()
 
     def open(self, model: AnyModel, folder_of: Any, token_range: Any = None) -> None:
         """Begin, or continue, a step."""
@@ -89,8 +87,8 @@ class Perturber:
     def _install(self, model: AnyModel) -> None:
         if not self._planned:
             self._planned = True
-            self._backend.guard(self._current, self._guards, self._patches)
-        roots = [] if model is None else [root for _, root in roots_of(model, self._backend.framework.kind)]
+            self._framework.execution.guard(self._current, self._guards, self._patches)
+        roots = [] if model is None else [root for _, root in roots_of(model, self._framework.collecting.kind)]
         self._functions.plan(roots, "list")
         self._patches.install()
         self._guards.install()
@@ -142,7 +140,7 @@ class Perturber:
             return
         try:
             summary = self._session.summary()
-            write_summary(where.root, where.rank, described(summary, tool(), self._framework))
+            write_summary(where.root, where.rank, described(summary, tool(), self._framework.name))
         except OSError as cause:
             path = summary_path(where.root, where.rank)
             once(f"free_benchmark {cause.strerror}", lost_rows(path, cause))

@@ -11,13 +11,13 @@ from typing import Any
 
 from msprobe.base.framework import AnyTensor
 from msprobe.base.log import once
-from msprobe.base.statistic import Array
+from msprobe.base.statistic import Array, widen
+from msprobe.frameworks.registry import Framework
 
 from .arguments import Arguments, outputs_of, rebuilt
-from .backend import Backend
 from .comparison import difference, judged, relative
 from .finding import Cause, Difference, Mode, Skipped, Stage
-from .formats import RAISED, Format
+from .formats import RAISED, Format, format_of
 from .perturbation import perturbed
 
 _ON_CPU_ALREADY = (
@@ -81,26 +81,39 @@ class _Run:
 class SecondRuns:
     """Runs calls a second time, in one mode and stage. `outcome` makes of arguments and a return value the result."""
 
-    def __init__(self, backend: Backend, mode: Mode, stage: Stage, outcome: Outcome) -> None:
-        self._backend, self._mode, self._stage, self._outcome = backend, mode, stage, outcome
+    def __init__(self, framework: Framework, mode: Mode, stage: Stage, outcome: Outcome) -> None:
+        self._mode, self._stage, self._outcome = mode, stage, outcome
+        self._tensors, self._gradients, self._execution = framework.tensors, framework.gradients, framework.execution
+        self._randomness, self._wait_for = framework.randomness, framework.collecting.settle
+
+    def _format(self, tensor: AnyTensor) -> Format | None:
+        """Return the format of a dense floating-point tensor; None for other tensors."""
+        return format_of(self._tensors.float_dtype(tensor))
+
+    def _values(self, tensor: AnyTensor) -> Array:
+        """Return the elements of a tensor that has a format, possibly in its memory; bfloat16 as float32."""
+        return widen(self._tensors.array(tensor))
+
+    def _floating(self, outputs: Sequence[tuple[int | None, Any]]) -> list[Any]:
+        return [tensor for _, tensor in outputs if self._format(tensor) is not None]
 
     # ---- check: before the training's own run, and after it ---------------------------------------------------------
 
     def before(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> SecondRun:
         """Run the call that the training is about to run. Raises Skipped, and any exception of the framework."""
-        backend, run = self._backend, _Run(function, Arguments(args, kwargs), self._outcome)
+        run = _Run(function, Arguments(args, kwargs), self._outcome)
         tensors = run.arguments.tensors()
-        backend.refuse(tensors)
-        with backend.unnoticed(tensors), ExitStack() as inside:
+        self._tensors.refuse(tensors)
+        with self._execution.unnoticed(tensors), ExitStack() as inside:
             others, change = self._perturbed(run.arguments, tensors)
             first, wanted = list[tuple[int | None, Any]](), list[int]()
             if self._stage is Stage.BACKWARD:
                 wanted = self._wanted(tensors)
-                first = self._gradients(run, list(map(backend.copy, tensors)), wanted)
+                first = self._gradients_of(run, list(map(self._tensors.copy, tensors)), wanted)
             if self._mode is Mode.IMPROVE_PRECISION:
-                inside.enter_context(backend.in_full_precision(tensors))
+                inside.enter_context(self._execution.in_full_precision(tensors))
             if self._stage is Stage.BACKWARD:
-                return SecondRun(change, (), self._pairs(first, self._read(self._gradients(run, others, wanted))))
+                return SecondRun(change, (), self._pairs(first, self._read(self._gradients_of(run, others, wanted))))
             return SecondRun(change, self._read(run.outputs(others)))
 
     def after(self, second: SecondRun, result: Any) -> tuple[Compared, ...]:
@@ -108,7 +121,7 @@ class SecondRuns:
         if self._stage is Stage.BACKWARD:
             return second.gradients
         originals = outputs_of(result)
-        with self._backend.unnoticed([tensor for _, tensor in originals]):
+        with self._execution.unnoticed([tensor for _, tensor in originals]):
             return self._pairs(originals, second.outputs)
 
     def _perturbed(self, arguments: Arguments, tensors: Sequence[AnyTensor]) -> tuple[list[Any], float]:
@@ -117,71 +130,73 @@ class SecondRuns:
             return self._raised(tensors)
         if self._mode is Mode.TO_CPU:
             return self._on_cpu(tensors)
-        backend, causes = self._backend, list[Cause]()
-        for place in arguments.target(lambda tensor: backend.format(tensor) is not None):
-            of = backend.format(tensors[place])
+        causes = list[Cause]()
+        for place in arguments.target(lambda tensor: self._format(tensor) is not None):
+            of = self._format(tensors[place])
             if of is None:
                 continue
-            values = backend.values(tensors[place])
+            values = self._values(tensors[place])
             other = perturbed(self._mode, values, of)
             if isinstance(other, Cause):
                 causes.append(other)
                 continue
             found = difference(values, other, of)
-            made = backend.copy(tensors[place]) if other is values else backend.with_values(other, tensors[place])
-            others = [made if at == place else backend.copy(tensor) for at, tensor in enumerate(tensors)]
+            made = (
+                self._tensors.copy(tensors[place])
+                if other is values
+                else self._tensors.with_values(other, tensors[place])
+            )
+            others = [made if at == place else self._tensors.copy(tensor) for at, tensor in enumerate(tensors)]
             return others, relative(found.change, found.size)
         raise Skipped(causes[0])
 
     def _raised(self, tensors: Sequence[AnyTensor]) -> tuple[list[Any], float]:
-        backend = self._backend
-        formats = [of for tensor in tensors if (of := backend.format(tensor))]
+        formats = [of for tensor in tensors if (of := self._format(tensor))]
         if not formats:
             raise Skipped(Cause.NO_INPUT if tensors else Cause.NO_TENSOR)
-        low = [of for of in (*formats, backend.lower_format(tensors)) if of in RAISED]
+        low = [of for of in (*formats, format_of(self._execution.autocast_dtype(tensors))) if of in RAISED]
         if not low:
             raise Skipped(Cause.NOTHING_TO_RAISE)
         others = [
-            backend.raised(tensor) if backend.format(tensor) in RAISED else backend.copy(tensor) for tensor in tensors
+            self._tensors.raised(tensor) if self._format(tensor) in RAISED else self._tensors.copy(tensor)
+            for tensor in tensors
         ]
         return others, max(of.unit_roundoff for of in low)
 
     def _on_cpu(self, tensors: Sequence[AnyTensor]) -> tuple[list[Any], float]:
         """Return the tensors on the CPU; as for raised ones, the change is the unit roundoff of the lowest format."""
-        formats = [of for tensor in tensors if (of := self._backend.format(tensor))]
+        formats = [of for tensor in tensors if (of := self._format(tensor))]
         if not formats:
             raise Skipped(Cause.NO_INPUT if tensors else Cause.NO_TENSOR)
-        if all(map(self._backend.is_on_cpu, tensors)):
+        if all(map(self._tensors.is_on_cpu, tensors)):
             once("free_benchmark to_cpu", _ON_CPU_ALREADY)
-        return [self._backend.on_cpu(tensor) for tensor in tensors], max(of.unit_roundoff for of in formats)
+        return [self._tensors.on_cpu(tensor) for tensor in tensors], max(of.unit_roundoff for of in formats)
 
     def _wanted(self, tensors: Sequence[AnyTensor]) -> list[int]:
         """Return the places of the inputs whose gradients are compared: those that the training needs, or else all."""
-        floating = [place for place, tensor in enumerate(tensors) if self._backend.format(tensor)]
-        return [place for place in floating if self._backend.needs_gradient(tensors[place])] or floating
+        floating = [place for place, tensor in enumerate(tensors) if self._format(tensor)]
+        return [place for place in floating if self._gradients.may_be_needed(tensors[place])] or floating
 
-    def _gradients(self, run: _Run, tensors: list[AnyTensor], wanted: list[int]) -> list[tuple[int | None, Any]]:
-        with self._backend.unnoticed(tensors):  # each of both runs draws the same random numbers
-            found = self._backend.gradients(lambda o: [tensor for _, tensor in run.outputs(o)], tensors, wanted)
+    def _gradients_of(self, run: _Run, tensors: list[AnyTensor], wanted: list[int]) -> list[tuple[int | None, Any]]:
+        with self._execution.unnoticed(tensors):  # each of both runs draws the same random numbers
+            found = self._gradients.of_call(lambda others: self._floating(run.outputs(others)), tensors, wanted)
         arrived = [(place, gradient) for place, gradient in zip(wanted, found, strict=True) if gradient is not None]
         if not arrived:
             raise Skipped(Cause.NO_GRADIENT)
         return [(None, arrived[0][1])] if len(arrived) == 1 else list(arrived)
 
     def _read(self, results: Sequence[tuple[int | None, Any]]) -> tuple[Output, ...]:
-        backend = self._backend
-        backend.framework.settle([("", tensor) for _, tensor in results])  # here: an error of ours stays with us
-        return tuple(Output(p, backend.values(tensor), of) for p, tensor in results if (of := backend.format(tensor)))
+        self._wait_for([("", tensor) for _, tensor in results])  # here: an error of ours stays with us
+        return tuple(Output(p, self._values(tensor), of) for p, tensor in results if (of := self._format(tensor)))
 
     def _pairs(self, originals: Sequence[tuple[int | None, Any]], others: Sequence[Output]) -> tuple[Compared, ...]:
-        backend = self._backend
-        floating = [(place, tensor, of) for place, tensor in originals if (of := backend.format(tensor))]
+        floating = [(place, tensor, of) for place, tensor in originals if (of := self._format(tensor))]
         if len(floating) != len(others):
             raise ValueError(f"the second run returned {len(others)} floating-point outputs instead of {len(floating)}")
         floor = 0.0 if self._mode is Mode.NO_CHANGE else None
         pairs = []
         for (place, tensor, of), other in zip(floating, others, strict=True):
-            found = difference(backend.values(tensor), other.values, other.of, floor)
+            found = difference(self._values(tensor), other.values, other.of, floor)
             max_rel = judged(self._mode, found, of.tolerance)
             pairs.append(Compared(place, str(tensor.dtype), tuple(tensor.shape), found, max_rel))
         return tuple(pairs)
@@ -190,7 +205,7 @@ class SecondRuns:
 
     def generators(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Return the state of random generators before a call that may be fixed. Raises Skipped."""
-        return self._backend.generators(Arguments(args, kwargs).tensors())
+        return self._randomness.states(Arguments(args, kwargs).tensors())
 
     def fixed(
         self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, before: bytes
@@ -200,36 +215,38 @@ class SecondRuns:
 
         `before` is the state of the generators before the call. Raises Skipped, and any exception of the framework.
         """
-        backend, run = self._backend, _Run(function, Arguments(args, kwargs), self._outcome)
+        run = _Run(function, Arguments(args, kwargs), self._outcome)
         tensors, originals = run.arguments.tensors(), outputs_of(result)
-        backend.refuse(tensors)
+        self._tensors.refuse(tensors)
         is_raised = self._mode is Mode.IMPROVE_PRECISION
-        low = [*map(backend.format, tensors), backend.lower_format(tensors)]
+        low = [*map(self._format, tensors), format_of(self._execution.autocast_dtype(tensors))]
         if is_raised and not any(of in RAISED for of in low):
             raise Skipped(Cause.NOTHING_TO_RAISE)
-        if not is_raised and all(map(backend.is_on_cpu, tensors)):
+        if not is_raised and all(map(self._tensors.is_on_cpu, tensors)):
             once("free_benchmark to_cpu", _ON_CPU_ALREADY)
             raise Skipped(Cause.ON_CPU)
-        if backend.generators(tensors) != before:
+        if self._randomness.states(tensors) != before:
             raise Skipped(Cause.RANDOM)
-        taken = list(map(backend.memory, tensors))
-        if any(_overlaps(backend.memory(output), taken) for _, output in originals):
+        taken = list(map(self._tensors.memory, tensors))
+        if any(_overlaps(self._tensors.memory(output), taken) for _, output in originals):
             raise Skipped(Cause.IN_PLACE)
         others = [self._input_of_fix(tensor) for tensor in tensors]
-        with backend.in_full_precision(tensors) if is_raised else nullcontext():
+        with self._execution.in_full_precision(tensors) if is_raised else nullcontext():
             results = run.outputs(others)
-        backend.framework.settle([("", tensor) for _, tensor in results])
+        self._wait_for([("", tensor) for _, tensor in results])
         if [tuple(tensor.shape) for _, tensor in results] != [tuple(tensor.shape) for _, tensor in originals]:
             raise ValueError("the second run returned outputs with other shapes")
-        return rebuilt(result, [backend.cast(t, like) for (_, t), (_, like) in zip(results, originals, strict=True)])
+        return rebuilt(
+            result, [self._tensors.cast(t, like) for (_, t), (_, like) in zip(results, originals, strict=True)]
+        )
 
     def _input_of_fix(self, tensor: AnyTensor) -> Any:
         """Return a copy of tensors without a gradient: running statistics are updated by the training's own run."""
         if self._mode is Mode.TO_CPU:
-            return self._backend.on_cpu(tensor, recorded=self._backend.needs_gradient(tensor))
-        if self._backend.format(tensor) in RAISED:
-            return self._backend.raised(tensor, recorded=True)
-        return tensor if self._backend.needs_gradient(tensor) else self._backend.copy(tensor)
+            return self._tensors.on_cpu(tensor, recorded=self._gradients.may_be_needed(tensor))
+        if self._format(tensor) in RAISED:
+            return self._tensors.raised(tensor, recorded=True)
+        return tensor if self._gradients.may_be_needed(tensor) else self._tensors.copy(tensor)
 
 
 def _overlaps(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:

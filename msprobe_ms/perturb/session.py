@@ -19,9 +19,10 @@ from msprobe.base.phrase import Phrase, phrase
 from msprobe.base.tally import Tally
 from msprobe.cell_dump.forward import outcome, results_of
 from msprobe.findings.catalogue.single_calls import INCONSISTENT
+from msprobe.frameworks.interface import Refused
+from msprobe.frameworks.registry import Framework
 from msprobe.store.free_benchmark import TABLE, Row, append
 
-from .backend import Backend
 from .comparison import relative
 from .finding import Cause, Mode, Place, Skipped, Stage, Summary
 from .places import Places
@@ -73,11 +74,12 @@ class _Call:
 class Session:
     """Implements the recorder of `wrappers.recorded`; one for a debugger, over all steps."""
 
-    def __init__(self, backend: Backend, mode: Mode, stage: Stage, fixes: bool) -> None:
-        self.backend, self.mode, self.stage, self._fixes = backend, mode, stage, fixes
+    def __init__(self, framework: Framework, mode: Mode, stage: Stage, fixes: bool) -> None:
+        self.mode, self.stage, self._fixes = mode, stage, fixes
+        self._gradients, self._wait_for = framework.gradients, framework.collecting.settle
         self.on = self.busy = False
         self.where: Where | None = None
-        self._runs = SecondRuns(backend, mode, stage, outcome)
+        self._runs = SecondRuns(framework, mode, stage, outcome)
         self._places = Places()
         self._lines: dict[tuple[str, Place], Line] = {}
         self._numbers: Counter[str] = Counter()
@@ -116,12 +118,12 @@ class Session:
 
         A fix is the one exception: the result is that of the second run.
         """
-        grad_mode = self.backend.grad_mode()
+        grad_mode = self._gradients.mode()
         self.busy = True
         try:
             tree = self._guarded(tree_of, [*args, *kwargs.values()] if kwargs else args)
             if tree is not None:
-                self.backend.framework.settle(tree.tensors)  # outside of every guard: errors of the training pass
+                self._wait_for(tree.tensors)  # outside of every guard: errors of the training pass
             if self.where is not None and self.where.tally is not None:
                 self.where.tally.any = True
             number = self._numbers[stem]
@@ -133,7 +135,7 @@ class Session:
                 self._numbers[stem] -= 1  # no computation on tensors: as in a dump, as if it had not been called
             return result
         except BaseException:  # an interrupt may have ended the second run with gradients off
-            self.backend.set_grad_mode(grad_mode)
+            self._gradients.set_mode(grad_mode)
             raise
         finally:
             self.busy = False
@@ -165,26 +167,27 @@ class Session:
     def _settle(self, args: tuple[Any, ...], result: Any) -> None:
         tree = self._guarded(tree_of, results_of(outcome(args, result)))
         if tree is not None:
-            self.backend.framework.settle(tree.tensors)  # outside of every guard, as above
+            self._wait_for(tree.tensors)  # outside of every guard, as above
 
     def _attempt(self, call: _Call, work: Callable[..., Any], *args: Any) -> Any:
         """Return the result of `work`; None if the call is skipped or this tool fails."""
         try:
             return work(*args)
-        except Skipped as skip:
-            self._skipped[skip.cause] += 1
-            if skip.cause not in _USUAL:
-                level = logging.WARNING if skip.cause in _UNSUPPORTED else logging.INFO
+        except (Skipped, Refused) as skip:
+            cause = skip.cause if isinstance(skip, Skipped) else Cause[skip.reason.name]
+            self._skipped[cause] += 1
+            if cause not in _USUAL:
+                level = logging.WARNING if cause in _UNSUPPORTED else logging.INFO
                 once(
-                    f"free_benchmark {call.stem} {skip.cause}",
-                    f"{call.name} {_SKIPPED[skip.cause]}; it is not run a second time",
+                    f"free_benchmark {call.stem} {cause}",
+                    f"{call.name} {_SKIPPED[cause]}; it is not run a second time",
                     level,
                 )
-        except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+        except Exception as error:  # a debugger never stops the training because of itself
+            if passes(error):
                 raise
             self._skipped[Cause.FAILED] += 1
-            once(f"free_benchmark {call.stem} {type(cause).__name__}", second_run_failed(call.name, cause))
+            once(f"free_benchmark {call.stem} {type(error).__name__}", second_run_failed(call.name, error))
         return None
 
     def _guarded(self, work: Callable[..., Any], *args: Any) -> Any:

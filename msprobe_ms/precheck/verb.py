@@ -22,6 +22,7 @@ from msprobe.base.language import translated
 from msprobe.base.log import logger, visible
 from msprobe.base.scope import parse_numbers
 from msprobe.base.verdicts import NONE, Verdicts
+from msprobe.frameworks.registry import PACKAGES, REPLACE_TORCH
 from msprobe.options.declaration import OUTPUT, option
 from msprobe.options.groups import JsonAnswer, WorkersOrZero, output_option
 from msprobe.options.kinds import FLAG, PATH, SWITCH, TEXT, Kind, whole
@@ -192,10 +193,9 @@ def _devices(given: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execution":
-    from .executor import BACKENDS
     from .run import Options as Execution
 
-    if dump.framework not in (*BACKENDS, "mindtorch"):
+    if dump.framework not in PACKAGES:
         raise UsageError(
             f"{options.dump}: is a dump of {dump.framework or 'an unknown framework'}, whose calls cannot be checked"
         )
@@ -204,7 +204,7 @@ def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execu
             f"{options.dump}: is a dump of task {dump.task}; collect task tensor or statistics, level L1 or mix"
         )
     is_drawn = dump.task == "statistics"
-    if dump.framework == "mindtorch" and (is_drawn or options.run):
+    if dump.framework in REPLACE_TORCH and (is_drawn or options.run):
         raise UsageError(
             f"{options.dump}: calls of PyTorch's API on MindSpore cannot be executed here, since this layer "
             "replaces the PyTorch that computes float64 results; collect task tensor, so that recorded outputs "

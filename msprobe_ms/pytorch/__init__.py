@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 from msprobe.base.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from msprobe.base.seed_pytorch import seed_all
     from msprobe.compare.entry import compare, compare_distributed
+    from msprobe.frameworks.pytorch.debugger import PrecisionDebugger, PtdbgDispatch, module_dump, module_dump_end
+    from msprobe.frameworks.pytorch.seed import seed_all
     from msprobe.monitor.trainer import TrainerMon
-    from msprobe.pytorch_debugger import PrecisionDebugger, PtdbgDispatch, module_dump, module_dump_end
     from msprobe.rl.probe import MsProbe
 
 __getattr__ = lazy_attributes(
     __name__,
     {
         "MsProbe": "msprobe.rl.probe",
-        "PrecisionDebugger": "msprobe.pytorch_debugger",
-        "PtdbgDispatch": "msprobe.pytorch_debugger",
+        "PrecisionDebugger": "msprobe.frameworks.pytorch.debugger",
+        "PtdbgDispatch": "msprobe.frameworks.pytorch.debugger",
         "TrainerMon": "msprobe.monitor.trainer",
         "compare": "msprobe.compare.entry",
         "compare_distributed": "msprobe.compare.entry",
-        "module_dump": "msprobe.pytorch_debugger",
-        "module_dump_end": "msprobe.pytorch_debugger",
-        "seed_all": "msprobe.base.seed_pytorch",
+        "module_dump": "msprobe.frameworks.pytorch.debugger",
+        "module_dump_end": "msprobe.frameworks.pytorch.debugger",
+        "seed_all": "msprobe.frameworks.pytorch.seed",
     },
     needs="torch",
 )

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError
-from msprobe.base.framework_limits import unsupported_by_mindspore, unsupported_by_pytorch
 from msprobe.base.log import logger
 from msprobe.base.scope import compact_ranges
 from msprobe.base.sections import ineffective_settings
 from msprobe.base.settings import OTHER_FILES, Origin, Settings, ignored_settings, parse_settings
 from msprobe.cell_dump.functions import stems_of
 from msprobe.findings.catalogue import readiness as kinds
+from msprobe.frameworks.limits import unsupported_by_mindspore, unsupported_by_pytorch
 from msprobe.graph_save.kernel.dump_settings import Machine, captures_one_api, path_problem, plan_of
 from msprobe.graph_save.limits import unsupported_in_graphs
 

@@ -6,8 +6,8 @@ tensors go. On a device that writes the files itself (Ascend) the settings when 
 
 from typing import Any
 
-from msprobe.at_compile import AtCompile
 from msprobe.base.statistic import Array
+from msprobe.frameworks.mindspore.at_compile import AtCompile
 from msprobe.graph_save import save as _saves
 from msprobe.graph_save.compiled_save import SINKS, insert_save
 from msprobe.graph_save.operators import synchronize

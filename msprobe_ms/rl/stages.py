@@ -2,16 +2,15 @@
 
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
-from msprobe.base import framework
 from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
+from msprobe.base.framework import rank
 from msprobe.base.log import once
 from msprobe.base.settings import Settings, stage_settings
-from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 from msprobe.debugger import Debugger
+from msprobe.frameworks.registry import framework, name_of_model
 
 from .settings import GENERATES, SECTION, SWITCHES, FlowSettings, StageConfig, unknown_tag
 
@@ -66,7 +65,7 @@ class Stages:
                 once("tokens in graphs", what)
                 tokens = None
         # the documented folder of a process without communication is rank0
-        debugger.stage(tag).start(model, tokens, framework.rank(debugger._framework) or 0)
+        debugger.stage(tag).start(model, tokens, rank(debugger._framework) or 0)
         self._open = tag
 
     def stop(self, tag: Any) -> None:
@@ -142,20 +141,15 @@ def _settings(above: Settings, tag: str, config: StageConfig, steps: str) -> Set
 
 
 def _class_for(model: Any, tag: str) -> type[Debugger]:
-    """The debugger of the framework that the model is of. UsageError where it is of none."""
+    """Return the debugger class for a model. UsageError if it is not a model."""
     first = model
     while isinstance(first, dict | list | tuple) and first:
         first = next(iter(first.values() if isinstance(first, dict) else first))
-    mindspore, torch = sys.modules.get("mindspore"), sys.modules.get("torch")
-    is_module = torch is not None and isinstance(first, torch.nn.Module)
-    if (is_module and torch_on_mindspore()) or (mindspore is not None and isinstance(first, mindspore.nn.Cell)):
-        module = "msprobe.mindspore_debugger"
-    elif is_module:
-        module = "msprobe.pytorch_debugger"
-    else:
+    name = name_of_model(first)
+    if name is None:
         raise UsageError(
             f"debugger_start: the model of {tag} is {first!r:.80}, not a mindspore.nn.Cell or torch.nn.Module; "
             "pass the network, or a list, tuple or dict of networks"
         )
-    found: type[Debugger] = import_module(module).PrecisionDebugger
+    found: type[Debugger] = framework(name).debugger
     return found

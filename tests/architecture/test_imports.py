@@ -12,17 +12,27 @@ LAYERS = [
     ["msprobe.findings"],
     ["msprobe.store"],
     [
-        *("msprobe.mapping", "msprobe.executors", "msprobe.at_compile", "msprobe.callback_entry"),
-        *("msprobe.model_training", "msprobe.monitor_convert", "msprobe.report", "msprobe.stage_control"),
+        *("msprobe.mapping", "msprobe.callback_entry", "msprobe.model_training", "msprobe.monitor_convert"),
+        *("msprobe.report", "msprobe.stage_control", "msprobe.frameworks"),
+    ],
+    [
+        *("msprobe.frameworks.mindspore.executors", "msprobe.frameworks.mindspore.at_compile"),
+        *("msprobe.frameworks.mindspore.seed", "msprobe.frameworks.pytorch.seed"),
     ],
     ["msprobe.replay"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
+    ["msprobe.frameworks.mindspore", "msprobe.frameworks.pytorch"],
+    ["msprobe.frameworks.mindtorch"],
     ["msprobe.grad_probe", "msprobe.perturb", "msprobe.precheck", "msprobe.readiness"],
     [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
         *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.convert", "msprobe.bundle"),
     ],
-    ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger", "msprobe.report_verb", "msprobe.mcp_server"],
+    [
+        *("msprobe.frameworks.mindspore.debugger", "msprobe.frameworks.pytorch.debugger"),
+        *("msprobe.report_verb", "msprobe.mcp_server"),
+    ],
+    ["msprobe.frameworks.mindtorch.debugger"],
     ["msprobe.monitor"],
     ["msprobe.monitor_callback"],
     ["msprobe.callbacks", "msprobe.rl"],
@@ -79,30 +89,15 @@ WITHOUT_FRAMEWORK = (
 
 IMPORTERS = {
     "mindspore": (
-        "msprobe.cell_dump.backends.mindspore",
-        "msprobe.cell_dump.backends.mindtorch",
-        "msprobe.grad_probe.backends.mindspore",
-        "msprobe.perturb.backends.mindspore",
-        "msprobe.perturb.backends.mindtorch",
+        "msprobe.frameworks.mindspore",
+        "msprobe.frameworks.mindtorch",
         "msprobe.graph_save",
-        "msprobe.executors",
-        "msprobe.at_compile",
-        "msprobe.mindspore_debugger",
-        "msprobe.monitor.backends",
         "msprobe.monitor_callback",
         "msprobe.callbacks",
-        "msprobe.config_check.backends.mindspore",
-        "msprobe.precheck.backends.mindspore",
     ),
     "torch": (
-        "msprobe.cell_dump.backends.mindtorch",
-        "msprobe.cell_dump.backends.pytorch",
-        "msprobe.monitor.backends",
-        "msprobe.grad_probe.backends.pytorch",
-        "msprobe.perturb.backends.pytorch",
-        "msprobe.config_check.backends.pytorch",
-        "msprobe.precheck.backends.pytorch",
-        "msprobe.pytorch_debugger",
+        "msprobe.frameworks.mindtorch",
+        "msprobe.frameworks.pytorch",
         "msprobe.replay.reference",
         "msprobe.store.torch_files",
     ),
@@ -131,7 +126,12 @@ IMPORTERS = {
 def root_package(name):
     """The entry of the layers that a module belongs to: the longest one."""
     parts = name.split(".")
-    return next((".".join(parts[:n]) for n in (2, 1) if ".".join(parts[:n]) in LAYER), None)
+    return next((".".join(parts[:n]) for n in (4, 3, 2, 1) if ".".join(parts[:n]) in LAYER), None)
+
+
+def folder_of(name):
+    """The package directly below `msprobe` that a module belongs to."""
+    return ".".join(name.split(".")[:2])
 
 
 def below(name, places):
@@ -175,7 +175,7 @@ def test_one_dot_inside_a_room_full_name_between_rooms_never_two_dots(modules):
     for module, imported in crossings(modules):
         if imported.dots > 1:
             wrong.append(message(module, imported, "never two dots"))
-        if imported.dots == 1 and root_package(imported.module) != root_package(module.name):
+        if imported.dots == 1 and folder_of(imported.module) != folder_of(module.name):
             wrong.append(message(module, imported, "between packages the full name"))
         is_inner = below(imported.module, [module.package]) and module.package != "msprobe"
         if imported.dots == 0 and is_inner:
@@ -213,17 +213,17 @@ def test_what_is_imported_is_declared(modules):
 def test_each_side_of_the_collector_knows_its_framework_only(modules):
     """What the sides share imports neither side: a training has one framework, and the other may not be installed."""
     sides = {
-        "msprobe.cell_dump.backends.mindspore": [
-            "msprobe.cell_dump.backends.pytorch",
-            "msprobe.cell_dump.backends.mindtorch",
+        "msprobe.frameworks.mindspore": [
+            "msprobe.frameworks.pytorch",
+            "msprobe.frameworks.mindtorch",
         ],
-        "msprobe.cell_dump.backends.pytorch": [
-            "msprobe.cell_dump.backends.mindspore",
-            "msprobe.cell_dump.backends.mindtorch",
+        "msprobe.frameworks.pytorch": [
+            "msprobe.frameworks.mindspore",
+            "msprobe.frameworks.mindtorch",
         ],
-        "msprobe.cell_dump.backends.mindtorch": ["msprobe.cell_dump.backends.pytorch"],  # its tensors are MindSpore's
+        "msprobe.frameworks.mindtorch": ["msprobe.frameworks.pytorch"],  # its tensors are MindSpore's
     }
-    inside = [m for m in modules if below(m.name, ["msprobe.cell_dump"])]
+    inside = [m for m in modules if below(m.name, ["msprobe.cell_dump", "msprobe.frameworks"])]
     assert {next((side for side in sides if below(m.name, [side])), "") for m in inside} == {"", *sides}
     wrong = []
     for module in inside:

@@ -13,8 +13,9 @@ import torch
 from msprobe.base import log, redaction
 from msprobe.base.errors import UsageError
 from msprobe.config_check import checker as module
-from msprobe.config_check.random_calls import RandomCalls, functions
+from msprobe.config_check.random_calls import RandomCalls
 from msprobe.core.config_check import ConfigChecker
+from msprobe.frameworks.interface import random_functions
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
 
@@ -260,7 +261,7 @@ def test_objects_among_the_arguments_of_a_trainer_are_equal_in_two_runs(tmp_path
 
 def test_a_function_that_is_not_there_is_left_out():
     calls = RandomCalls()
-    calls.install(functions("torch", ("no_such_function",)) + functions("torch:NoSuchClass", ("x",)))
+    calls.install(random_functions("torch", ("no_such_function",)) + random_functions("torch:NoSuchClass", ("x",)))
     try:
         assert "torch.no_such_function" not in calls.ops
         assert "torch.NoSuchClass.x" not in calls.ops

@@ -9,7 +9,7 @@ import mindspore as ms
 import pytest
 
 from msprobe.cli import main
-from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
 pytestmark = pytest.mark.mindspore
 

@@ -9,8 +9,8 @@ import torch
 from mindspore import nn
 
 from msprobe.cli import main
-from msprobe.mindspore_debugger import PrecisionDebugger as MindSporeDebugger
-from msprobe.pytorch_debugger import PrecisionDebugger as PyTorchDebugger
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger as MindSporeDebugger
+from msprobe.frameworks.pytorch.debugger import PrecisionDebugger as PyTorchDebugger
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
 

@@ -58,4 +58,4 @@ def notes(monkeypatch, capsys):
 def debugger_class(request):
     """The debugger of PyTorch, or of the framework that the module's FRAMEWORK names."""
     framework = getattr(request.module, "FRAMEWORK", "pytorch")
-    return importlib.import_module(f"msprobe.{framework}_debugger").PrecisionDebugger
+    return importlib.import_module(f"msprobe.frameworks.{framework}.debugger").PrecisionDebugger

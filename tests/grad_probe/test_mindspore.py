@@ -8,7 +8,7 @@ import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.base.errors import UsageError
-from msprobe.grad_probe.backends import mindspore as backend
+from msprobe.frameworks.mindspore import optimizer_gradients as backend
 
 pytestmark = pytest.mark.mindspore
 

@@ -13,8 +13,8 @@ from preloaded import python
 
 from msprobe.base import log
 from msprobe.cli import main
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 from msprobe.graph_save import instrumentation
-from msprobe.mindspore_debugger import PrecisionDebugger
 
 pytestmark = pytest.mark.mindspore
 

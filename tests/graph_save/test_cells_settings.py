@@ -13,7 +13,7 @@ from mindspore import Parameter, Tensor, nn, ops
 from msprobe.base import log
 from msprobe.base.digest import digest
 from msprobe.base.errors import UsageError
-from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
 pytestmark = pytest.mark.mindspore
 

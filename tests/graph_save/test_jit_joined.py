@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
-from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
 pytestmark = pytest.mark.mindspore
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
-from msprobe.at_compile import AtCompile
 from msprobe.base.errors import SettingsError, UsageError
+from msprobe.frameworks.mindspore.at_compile import AtCompile
 from msprobe.graph_save import compiled_save, operators
 from msprobe.graph_save import save as saving
 from msprobe.graph_save.transport import tensordump

@@ -10,7 +10,7 @@ from kept_training import Net, Training, batch
 from torch import nn
 
 from msprobe.base.errors import UsageError
-from msprobe.monitor.backends.pytorch import PyTorch
+from msprobe.monitor.backend import Backend
 from msprobe.pytorch import TrainerMon
 
 pytestmark = pytest.mark.torch
@@ -277,7 +277,7 @@ def test_cleared_gradients_without_a_number_of_micro_steps_are_logged(configured
 @pytest.mark.parametrize("way", [Kept, MainGrad, Buffers])
 def test_on_a_device_the_sums_are_computed_there(way, configured, written, monkeypatch):
     """The device is the processor here: what is measured by the framework has the same numbers."""
-    monkeypatch.setattr(PyTorch, "check", lambda self, *_: setattr(self, "on_device", True))
+    monkeypatch.setattr(Backend, "check", lambda self, *_: setattr(self, "on_device", True))
     training = Training(sgd)
     accumulates = way(training)
     TrainerMon(configured(wg_distribution=True)).set_monitor(training.net, training.optimizer, grad_acc_steps=2)

@@ -10,7 +10,7 @@ import torch
 from by_numpy import named
 from kept_training import Training, batch
 
-from msprobe.monitor.backends.pytorch import PyTorch
+from msprobe.frameworks.pytorch.tensors import Tensors
 from msprobe.pytorch import TrainerMon
 
 pytestmark = pytest.mark.torch
@@ -79,7 +79,7 @@ def test_a_measurement_that_always_fails_changes_no_bit(same_training, monkeypat
     def fails(self, tensor):
         raise ValueError("no numbers today")
 
-    monkeypatch.setattr(PyTorch, "array", fails)
+    monkeypatch.setattr(Tensors, "array", fails)
     same_training()
     lines = [line for line in logged() if "no numbers today" in line]
     assert len(lines) == len(set(lines))

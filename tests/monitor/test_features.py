@@ -14,10 +14,11 @@ from mindspore import Tensor, nn
 
 from msprobe.base.brief import measure_all
 from msprobe.base.errors import UsageError
+from msprobe.frameworks.mindspore import statistics as of_mindspore
+from msprobe.frameworks.pytorch import statistics as of_torch
 from msprobe.mindspore import TrainerMon as OfMindSpore
 from msprobe.monitor import features
-from msprobe.monitor.backends import mindspore as mindspore_backend
-from msprobe.monitor.backends.pytorch import PyTorch
+from msprobe.monitor.backend import Backend
 from msprobe.pytorch import TrainerMon
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
@@ -194,15 +195,14 @@ ODD = [
 @pytest.mark.parametrize("array", ODD, ids=str)
 def test_odd_tensors_have_on_a_device_the_statistics_of_the_host(array):
     expected = measure_all([array], 1e-8)[0]
-    of_torch, of_mindspore = PyTorch(), mindspore_backend.MindSpore()
-    for backend, tensor in ((of_torch, torch.from_numpy(array.copy())), (of_mindspore, Tensor(array))):
-        found = backend.fetch([backend.statistics(tensor, 1e-8)])[0]
+    for module, tensor in ((of_torch, torch.from_numpy(array.copy())), (of_mindspore, Tensor(array))):
+        found = module.CAPABILITY.fetch([module.CAPABILITY.of(tensor, 1e-8)])[0]
         assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-6, nan_ok=True)
 
 
 def on_device(monkeypatch):
     """The statistics are computed by the framework, as on a device; here that is the processor."""
-    monkeypatch.setattr(PyTorch, "check", lambda self, *_: setattr(self, "on_device", True))
+    monkeypatch.setattr(Backend, "check", lambda self, *_: setattr(self, "on_device", True))
 
 
 @pytest.mark.parametrize("where", ["host", "device"])
@@ -295,7 +295,7 @@ class Core(nn.Cell):
 def test_all_of_it_with_mindspore(where, configured, written, monkeypatch):
     ms.set_context(mode=ms.PYNATIVE_MODE)
     if where == "device":
-        monkeypatch.setattr(mindspore_backend, "DEVICES", ("CPU",))
+        monkeypatch.setattr(of_mindspore, "DEVICES", ("CPU",))
     net = Mixed()
     optimizer = nn.AdamWeightDecay(net.trainable_params(), 1e-2)
     settings = {**FEATURES, "l2_targets": {**TARGETS, "linear_hook": ["fc"]}}

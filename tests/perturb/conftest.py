@@ -54,7 +54,7 @@ def perturb(request, tmp_path, notes):
     made = []
 
     def make(mode, *apis, stage="forward", handler="check", section=None, **common):
-        module = importlib.import_module(f"msprobe.{request.module.FRAMEWORK}_debugger")
+        module = importlib.import_module(f"msprobe.frameworks.{request.module.FRAMEWORK}.debugger")
         root = tmp_path / f"dump{len(made)}"
         written = {"list": list(apis), "pert_mode": mode, "fuzz_stage": stage, "handler_type": handler}
         config = tmp_path / f"config{len(made)}.json"

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from msprobe.base.errors import SettingsError
-from msprobe.base.framework_limits import unsupported_by_mindspore, unsupported_by_pytorch
 from msprobe.base.settings import load
+from msprobe.frameworks.limits import unsupported_by_mindspore, unsupported_by_pytorch
 
 SAVING = ["statistics", "tensor", "overflow_check", "exception_dump"]
 

@@ -11,8 +11,8 @@ ms = pytest.importorskip("mindspore", reason="its networks are what is trained h
 from mindspore import Parameter, Tensor, mint, nn, ops  # noqa: E402  # only where the framework is
 
 from msprobe.base.errors import SettingsError, UsageError  # noqa: E402
-from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES  # noqa: E402
 from msprobe.core import MsProbe  # noqa: E402
+from msprobe.frameworks.mindspore.autograd import HAS_NODES  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger  # noqa: E402
 
 pytestmark = pytest.mark.mindspore

@@ -13,8 +13,8 @@ ms = pytest.importorskip("mindspore", reason="its compiler reads the calls")
 
 from mindspore import Tensor, nn  # noqa: E402  # only where the framework is
 
-from msprobe.at_compile import AtCompile  # noqa: E402
 from msprobe.core import MsProbe  # noqa: E402
+from msprobe.frameworks.mindspore.at_compile import AtCompile  # noqa: E402
 from msprobe.graph_save import compiled_save  # noqa: E402
 
 pytestmark = pytest.mark.mindspore

@@ -14,8 +14,8 @@ from mindspore import Parameter, Tensor, nn, ops  # noqa: E402  # only where the
 
 from msprobe.base import log  # noqa: E402
 from msprobe.base.errors import SettingsError, UsageError  # noqa: E402
-from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES  # noqa: E402
 from msprobe.debugger import MAX_DUMP_PATHS  # noqa: E402
+from msprobe.frameworks.mindspore.autograd import HAS_NODES  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger  # noqa: E402
 
 pytestmark = pytest.mark.mindspore

@@ -147,9 +147,9 @@ OF_EXTENSIONS = {
     ),
     "with frameworks": (
         "tests/base/test_in_place.py",
-        "tests/cell_dump/backends/pytorch",
-        "tests/cell_dump/backends/mindspore/test_gradient.py",
-        "tests/cell_dump/backends/mindspore/test_without_extensions.py",
+        "tests/frameworks/pytorch",
+        "tests/frameworks/mindspore/test_gradient.py",
+        "tests/frameworks/mindspore/test_without_extensions.py",
         "tests/graph_save/transport",
     ),
 }

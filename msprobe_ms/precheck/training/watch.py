@@ -19,7 +19,7 @@ from msprobe.base.interrupts import passes
 from msprobe.base.log import logger, once
 from msprobe.base.sections import AccCheckSettings
 from msprobe.base.statistic import Array
-from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
+from msprobe.frameworks.torch_names import torch_on_mindspore
 from msprobe.precheck.check import Api, Checked, Direction, Skipped, judged_call
 from msprobe.precheck.judge import Status
 from msprobe.precheck.lists import Lists

@@ -9,8 +9,8 @@ import torch
 from mindspore import Parameter, Tensor, nn
 
 from msprobe import GradComparator
-from msprobe.mindspore_debugger import PrecisionDebugger as OfMindSpore
-from msprobe.pytorch_debugger import PrecisionDebugger as OfPyTorch
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger as OfMindSpore
+from msprobe.frameworks.pytorch.debugger import PrecisionDebugger as OfPyTorch
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
 

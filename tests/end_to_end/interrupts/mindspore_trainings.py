@@ -9,7 +9,7 @@ from debugged import SECTIONED, TRAINER_MON, Checking, Monitoring, Perturbing, P
 from mindspore import Tensor, nn, ops
 from mindspore.common.api import _pynative_executor as executor
 
-from msprobe.cell_dump.backends.mindspore.api import functions
+from msprobe.frameworks.mindspore.functions import functions
 from msprobe.mindspore import PrecisionDebugger, flush, save, save_grad, step
 
 ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)

@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from msprobe.cell_dump.backends.pytorch.api import functions
+from msprobe.frameworks.pytorch.functions import functions
 from msprobe.pytorch import PrecisionDebugger
 
 torch.set_num_threads(1)

@@ -7,7 +7,7 @@ pytest.importorskip("mindspore", reason="its public names are listed")
 import mindspore
 from mindspore import mint, ops
 
-from msprobe.cell_dump.backends.mindspore.api import functions
+from msprobe.frameworks.mindspore.functions import functions
 from msprobe.mapping.api import load_table
 
 pytestmark = pytest.mark.mindspore

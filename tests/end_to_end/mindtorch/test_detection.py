@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
+from msprobe.frameworks.torch_names import torch_on_mindspore
 
 pytestmark = [pytest.mark.mindtorch, pytest.mark.everywhere]
 

@@ -11,7 +11,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from msprobe.base.errors import SettingsError  # noqa: E402
-from msprobe.mindspore_debugger import PrecisionDebugger  # noqa: E402
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger  # noqa: E402
 from msprobe.store.free_benchmark import read_table  # noqa: E402
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]

@@ -9,7 +9,7 @@ msadapter = pytest.importorskip("msadapter", reason="the layer is not before eve
 
 import torch  # noqa: E402  # the layer's
 
-from msprobe.cell_dump.backends.mindtorch.api import functions  # noqa: E402
+from msprobe.frameworks.mindtorch.functions import functions  # noqa: E402
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.mindtorch]
 

@@ -13,7 +13,7 @@ from hypothesis import given  # behind the reason for a skip
 from hypothesis import strategies as st
 
 from msprobe.base.nested import tree_of
-from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
+from msprobe.frameworks.pytorch.collecting import CAPABILITY as FRAMEWORK
 from msprobe.store.reader import read
 from msprobe.store.writer import Writer
 

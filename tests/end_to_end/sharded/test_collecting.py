@@ -14,7 +14,7 @@ from sharded_runs import dump, records_of, run, trained
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
 
-from msprobe.cell_dump.backends.pytorch.shards import _block
+from msprobe.frameworks.pytorch.shards import _block
 from msprobe.store.npy import load_npy
 
 pytestmark = [

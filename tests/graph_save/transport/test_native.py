@@ -15,9 +15,9 @@ from mindspore import Parameter, Tensor, nn, ops
 from mindspore import dtype as mstype
 
 from msprobe.base.statistic import kernel
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 from msprobe.graph_save.operators import numpy_type
 from msprobe.graph_save.transport import native, reports
-from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.describe import beginning, statistics
 from msprobe.store.writer import Writer
 

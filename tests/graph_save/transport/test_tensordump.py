@@ -13,9 +13,9 @@ from mindspore import Tensor, nn
 
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 from msprobe.graph_save.calls import GraphCalls, GraphOnlyContext
 from msprobe.graph_save.transport import tensordump
-from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.writer import Writer
 
 pytestmark = pytest.mark.mindspore

@@ -1,1 +1,0 @@
-"""The frameworks behind the collector's interface, one package each."""

@@ -1,1 +1,0 @@
-"""MindSpore behind the collector's interface, `msprobe.cell_dump.framework`."""

@@ -1,1 +1,0 @@
-"""PyTorch behind the collector's interface, `msprobe.cell_dump.framework`."""

@@ -1,1 +1,0 @@
-"""What depends on the framework: how a forward is seen, random functions, settings."""

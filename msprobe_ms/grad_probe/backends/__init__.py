@@ -1,1 +1,0 @@
-"""How the gradients of a framework's optimizers are observed."""

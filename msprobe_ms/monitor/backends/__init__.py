@@ -1,1 +1,0 @@
-"""What the monitor needs of a framework."""

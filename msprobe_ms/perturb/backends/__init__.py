@@ -1,1 +1,0 @@
-"""How the API calls of a framework are run a second time."""

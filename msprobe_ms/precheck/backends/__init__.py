@@ -1,1 +1,0 @@
-"""A recorded call executed by its own framework on the current device."""
