@@ -21,8 +21,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
 from msprobe.base.in_place import is_trampoline
-
-_FRAMEWORKS = frozenset(["mindspore", "mindtorch", "msadapter", "torch"])
+from msprobe.frameworks.libraries import LIBRARIES
 
 _ROOTS = frozenset(
     [
@@ -143,7 +142,7 @@ class CallSites:
 
 
 def _is_framework(module: str) -> bool:
-    return module.partition(".")[0] in _FRAMEWORKS
+    return module.partition(".")[0] in LIBRARIES
 
 
 def _namespace(reference: Reference, frame: FrameType, caller: str) -> tuple[dict[str, Any] | None, str]:

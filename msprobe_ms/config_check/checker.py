@@ -19,10 +19,8 @@ from msprobe.base.lazy import require
 from msprobe.base.log import logger, once
 from msprobe.base.nested import tree_of_value
 from msprobe.base.redaction import Redactor
-from msprobe.frameworks import registry
-from msprobe.frameworks.registry import PYTHON_PACKAGES, name_of_model
+from msprobe.frameworks.registry import PYTHON_PACKAGES, api_of, name_of_model, with_api
 from msprobe.frameworks.registry import Framework as Capabilities
-from msprobe.frameworks.torch_names import torch_on_mindspore
 from msprobe.store import config_pack
 
 from .features import of_inputs, of_parameters
@@ -185,13 +183,12 @@ def _known(fmk: object) -> Framework:
 def _of_model(network: object) -> Framework | None:
     """Return the framework of a network; PyTorch's API on MindSpore counts as PyTorch."""
     name = name_of_model(network)
-    return _known("pytorch" if name == "mindtorch" else name) if name else None
+    return _known(api_of(name)) if name else None
 
 
 def _capabilities(framework: Framework) -> Capabilities:
-    is_layer = framework == "pytorch" and torch_on_mindspore()
     require(PYTHON_PACKAGES[framework], "msprobe.core.config_check.ConfigChecker")
-    return registry.framework("mindtorch" if is_layer else framework)
+    return with_api(framework)
 
 
 def _rank(framework: Framework) -> int | None:

@@ -137,6 +137,16 @@ def register(name: str, package: str) -> None:
     PACKAGES[name] = package
 
 
+def api_of(name: str) -> str:
+    """Return the framework whose API a framework has: `pytorch` for PyTorch's API on MindSpore."""
+    return "pytorch" if name == "mindtorch" else name
+
+
+def with_api(name: str) -> Framework:
+    """Return the framework that has this API in this process."""
+    return framework("mindtorch" if name == "pytorch" and torch_on_mindspore() else name)
+
+
 def name_of_model(model: object) -> str | None:
     """Return the name of the framework of a module; None for other objects. Does not import a framework."""
     if _is_instance(model, "pytorch"):

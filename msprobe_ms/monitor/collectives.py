@@ -16,6 +16,7 @@ from msprobe.base.log import logger
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Handle, Patches
 from msprobe.cell_dump.collective import Collectives as Functions
+from msprobe.frameworks.libraries import LIBRARIES
 
 from .backend import Backend
 from .guard import Guard
@@ -24,7 +25,7 @@ from .settings import Collectives as Wanted
 
 OTHER = "other"
 
-_FRAMEWORKS = ("mindspore", "torch", "msprobe", "msadapter", "mindtorch")
+_NOT_USERS = LIBRARIES | {"msprobe"}
 
 
 class CollectiveCalls:
@@ -132,4 +133,4 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _is_of_framework(line: str) -> bool:
-    return any(f"/{name}/" in line for name in _FRAMEWORKS)
+    return any(f"/{name}/" in line for name in _NOT_USERS)

@@ -7,10 +7,11 @@ from types import CodeType, FrameType
 from msprobe.base import redaction
 from msprobe.base.in_place import is_trampoline
 from msprobe.base.interrupts import passes
+from msprobe.frameworks.libraries import LIBRARIES
 
 from .finding import Place
 
-_FRAMEWORKS = ("msprobe", "mindspore", "torch", "msadapter", "mindtorch")
+_NOT_USERS = LIBRARIES | {"msprobe"}
 
 
 class Places:
@@ -26,7 +27,7 @@ class Places:
         inner: FrameType | None = None
         while frame is not None:
             package = _package(frame)
-            if package not in _FRAMEWORKS and not is_trampoline(frame.f_code):
+            if package not in _NOT_USERS and not is_trampoline(frame.f_code):
                 return self._place(frame)
             if inner is None and package != "msprobe" and not is_trampoline(frame.f_code):
                 inner = frame
