@@ -163,6 +163,19 @@ class Collector:
         self._patches.remove()
 
 
+class PythonCalls(Collector):
+    """The collector of a debugger that has no others: it records calls from Python in the dump of the step."""
+
+    def open(  # type: ignore[override]  # the folder of the step is determined later
+        self, model: AnyModel, folder_of: Callable[[str], StepFolder], token_range: Any = None
+    ) -> None:
+        """Start recording; `folder_of` is called if this begins a step. OSError if the folder cannot be written."""
+        super().open(model, folder_of(""), token_range)
+
+    def expect(self, model: AnyModel) -> None:
+        """Do nothing: no graph is compiled."""
+
+
 class _Recording:
     """Everything that is in place while calls are recorded, and out of place while code is compiled.
 

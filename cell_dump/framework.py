@@ -4,6 +4,7 @@ The module `collecting` of each package in `msprobe.frameworks` implements it. A
 needs once, when it begins.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -54,6 +55,36 @@ class Gradients(Protocol):
 
     def rest(self) -> None:
         """No backward runs any more, also none that an exception ended."""
+
+
+class NoGradients:
+    """The gradients of a step for a framework without gradients: none."""
+
+    running = False
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def inputs(self, tensors: list[Leaf]) -> tuple[Any, int, Sources]:
+        """Return only the names of the parameters among a call's arguments."""
+        named = ((id(tensor), self._names.get(id(tensor))) for _, tensor in tensors)
+        return (), -1, {key: json.dumps(f"parameter {name}") for key, name in named if name}
+
+    def probe(self, tensors: list[Leaf]) -> int:
+        """Return -1: there are no sequence numbers."""
+        return -1
+
+    def place(self, backward: Backward, call: str, wanted: Any, outputs: list[Leaf], floor: int) -> None:
+        """Do nothing."""
+
+    def notice(self, outputs: list[Leaf]) -> None:
+        """Do nothing."""
+
+    def forget(self) -> None:
+        """Do nothing."""
+
+    def rest(self) -> None:
+        """Do nothing."""
 
 
 class Framework:
@@ -187,8 +218,7 @@ class Framework:
         return self.calls.collectives
 
     def guard(self, current: Current, guards: Patches, patches: Removable, unhooked: Callable[[], Any]) -> None:
-        """Plan into `guards` what is in place besides: who compiles code, and who recomputes."""
-        raise NotImplementedError
+        """Plan into `guards` what is in place besides: who compiles code, and who recomputes. Nothing by default."""
 
     def dispatch(self, current: Current) -> Dispatch:
         """What sees each operation that is dispatched; UsageError where the framework has none."""

@@ -42,7 +42,13 @@ AnyModel: TypeAlias = Any
 AnyOptimizer: TypeAlias = Any
 """An optimizer of one of the frameworks."""
 
-_MODULES: dict[Framework, str] = {"mindspore": "mindspore", "pytorch": "torch"}
+_MODULES: dict[str, str] = {"mindspore": "mindspore", "pytorch": "torch"}
+"""The modules with the class `Tensor` of each framework."""
+
+
+def register_tensors(framework: str, module: str) -> None:
+    """Recognize the tensors of another framework: objects of the class `Tensor` in a module."""
+    _MODULES[framework] = module
 
 
 def framework_of(value: object) -> Framework | None:
@@ -51,7 +57,7 @@ def framework_of(value: object) -> Framework | None:
         kind = getattr(sys.modules.get(module), "Tensor", None)  # None also while the framework is being imported
         try:
             if isinstance(kind, type) and isinstance(value, kind):
-                return framework
+                return framework  # type: ignore[return-value]  # also the name of a registered framework
         except BaseException as cause:  # `__class__` of the value may run user code
             if passes(cause):
                 raise

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import register_tensors
 
 from .interface import (
     PROTOCOLS,
@@ -132,9 +133,10 @@ def framework(name: str) -> Framework:
     return Framework(name, PACKAGES[name])
 
 
-def register(name: str, package: str) -> None:
-    """Add a framework whose capabilities are modules of `package`."""
+def register(name: str, package: str, tensors: str) -> None:
+    """Add a framework. Its capabilities are modules of `package`; the module `tensors` has its class `Tensor`."""
     PACKAGES[name] = package
+    register_tensors(name, tensors)
 
 
 def api_of(name: str) -> str:

@@ -9,9 +9,9 @@ from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import AnyModel
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
-from msprobe.cell_dump.collector import Collector
+from msprobe.cell_dump.collector import PythonCalls
 from msprobe.cell_dump.saves import Saves
-from msprobe.debugger import Debugger, StepFolderOf
+from msprobe.debugger import Debugger
 from msprobe.frameworks.limits import unsupported_by_pytorch
 from msprobe.frameworks.registry import framework
 from msprobe.grad_probe.probe import GradProbe
@@ -43,7 +43,7 @@ class PrecisionDebugger(Debugger):
             raise SettingsError(problem)
         if settings.task == "free_benchmark":
             return Perturber(settings, framework("pytorch"))
-        return PythonCalls(settings)
+        return PythonCalls(settings, PYTORCH)
 
     @uncompiled
     def _start(self, model: AnyModel, token_range: Any, rank_id: int | None) -> None:
@@ -67,20 +67,6 @@ class PrecisionDebugger(Debugger):
 
     def _frozen(self) -> Sequence[str]:
         return without_modes(super()._frozen)
-
-
-class PythonCalls(Collector):
-    """The only collector for PyTorch, which records calls from Python in the dump of the step."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, PYTORCH)
-
-    def open(self, model: AnyModel, folder_of: StepFolderOf, token_range: Any = None) -> None:  # type: ignore[override]  # its folder later
-        """Start recording; `folder_of` is called if this begins a step. OSError if the folder cannot be written."""
-        super().open(model, folder_of(""), token_range)
-
-    def expect(self, model: AnyModel) -> None:
-        """Do nothing: no graph is compiled here."""
 
 
 def module_dump(module: torch.nn.Module, dump_name: str) -> None:
