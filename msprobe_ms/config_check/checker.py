@@ -1,7 +1,7 @@
 """`ConfigChecker`: packs the configuration of a training while it runs; see `how-to/comparing/config-check-pack.md`.
 
-A mistake of the user is raised when a checker is made. From then on nothing of it stops the training: what fails is
-logged once, and the checker ends.
+An error of the user is raised when a checker is constructed. After that, failures do not stop the training: the first
+one is logged, and the checker ends.
 """
 
 import os
@@ -36,7 +36,7 @@ _TRAINERS = (
     ("megatron.training", "get_args"),
     ("mindspeed_ms.training", "get_args"),
 )
-"""Where trainers keep the arguments of a run."""
+"""Modules and functions by which trainers give access to the arguments of a run."""
 
 _calls = RandomCalls()
 _checkers: dict[Path, "ConfigChecker"] = {}
@@ -54,7 +54,7 @@ class ConfigChecker:
         randomness = _capabilities(_known(fmk)).randomness
         try:
             _calls.install(randomness.functions, randomness.is_traced)
-        except BaseException as err:  # we never stop the training because of ourselves
+        except BaseException as err:  # the debugger does not stop the training
             if passes(err):
                 raise
             once("config_check patches", f"config_check: random calls are not counted ({reason(err)})")
@@ -69,7 +69,7 @@ class ConfigChecker:
         """Pack what is known now, and at every forward of `model` its inputs and weights.
 
         `model` is a Cell or Module, or a list, of which the first is taken; `shell_path` are the scripts and yaml files
-        with the settings of the training. The framework is the model's, if `fmk` does not say it. UsageError for a
+        with the settings of the training. The framework is that of the model, or `fmk`. UsageError for a
         wrong argument or an output that cannot be written.
         """
         path = user_path(output_zip_path)
@@ -122,7 +122,7 @@ class ConfigChecker:
         synchronize([tensor for _, tensor in tree_of_value([list(args), dict(kwargs)]).tensors])
         try:
             self._collect(args, kwargs)
-        except BaseException as err:  # we never stop the training because of ourselves
+        except BaseException as err:  # the debugger does not stop the training
             if passes(err):
                 raise
             once(
@@ -135,7 +135,7 @@ class ConfigChecker:
     def _give_up(self) -> None:
         try:
             self.close()
-        except BaseException as cause:  # we never stop the training because of ourselves
+        except BaseException as cause:  # the debugger does not stop the training
             if passes(cause):
                 raise
             self._unwatch = self._writer = None

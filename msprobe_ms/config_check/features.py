@@ -11,16 +11,16 @@ from msprobe.base.nested import is_tensor, tree_of_value
 from msprobe.base.statistic import statistic
 
 NO_STATISTIC = ""
-"""Stands for what is no tensor, and for a tensor without statistics."""
+"""Written for values that are not tensors, and for tensors without statistics."""
 
 
 def of_inputs(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of a call: the statistics of each tensor at its place, nothing of other values."""
+    """Return the entry of a call: the statistics of each tensor at its place, nothing of other values."""
     return {"args": _of_node(_tree(list(args)), "args"), "kwargs": _of_node(_tree(dict(kwargs)), "kwargs")}
 
 
 def of_parameters(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The statistics of parameters by name."""
+    """Return the statistics of parameters by name."""
     return {name: _of_tensor(parameter, name) for name, parameter in named}
 
 
@@ -48,6 +48,6 @@ def _of_tensor(tensor: Any, place: str) -> Any:
         return NO_STATISTIC
     if found.max is None:
         return NO_STATISTIC
-    is_counted = found.mean is None  # of bool: how many are true stands for the mean
+    is_counted = found.mean is None  # of bool: the number of true elements instead of the mean
     mean = found.true_count if is_counted else found.mean
     return {"max": found.max, "min": found.min, "mean": mean, "norm": mean if is_counted else found.norm}

@@ -1,7 +1,7 @@
-"""Write a pack while a training runs: every entry is a file beside the zip first, and the zip is made of these files.
+"""Write a pack while a training runs: every entry is first a file next to the zip, and the zip is created from them.
 
 All ranks of a run write into one folder of entries, `PACK.zip.parts`, which `store.run_folder` tells from those of
-other runs. The process that has written an entry makes the zip anew, one rank at a time, under a temporary name that
+other runs. The process that has written an entry creates the zip again, one rank at a time, under a temporary name that
 then replaces it: whenever a process is killed there is a whole zip. In a long training it is made when it grew by an
 eighth, so that its cost stays in proportion; every rank makes it once more at its end, and the last one removes the
 folder.
@@ -28,14 +28,14 @@ _ENDED = "ended"  # a folder with an empty file for each rank that has ended
 _ENTRIES = (config_pack.ABOUT, config_pack.ENV, config_pack.PIP, config_pack.CONTEXT)
 _FOLDERS = (config_pack.HYPERPARAMETERS, "dataset", "weights", "random")
 
-_EVERY = 16  # so many writes make the zip each
+_EVERY = 16  # writes after which each of them creates the zip
 _GROWTH = 8  # afterwards an eighth more
 _SECONDS = 30.0  # or so much time
 _PATIENCE = 20.0  # seconds to wait for another rank, which may be dead on another machine
 
 
 def write_zip(path: Path, entries: Mapping[str, bytes]) -> None:
-    """Write a pack at once; what is there is replaced."""
+    """Write a pack immediately; an existing one is replaced."""
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in entries.items():
             archive.writestr(_info(name), content)

@@ -39,7 +39,7 @@ NUMPY = random_functions(
 )
 
 Passes = Callable[[], bool]
-"""Whether a call is not to be counted, as while a compiler reads it."""
+"""Returns whether a call is not counted, because a compiler traces it."""
 
 
 class RandomCalls:
@@ -78,7 +78,7 @@ class RandomCalls:
         self._patches.remove()
 
     def found(self, redact: Callable[[str], str]) -> dict[str, list[dict[str, Any]]]:
-        """The counts by function and stack, as a pack has them; `redact` is applied to lines of source code."""
+        """Return the counts by function and stack, as a pack has them; `redact` is applied to lines of source code."""
         line = lru_cache(None)(partial(_line, redact=redact))
         with self._lock:
             counts = {op: dict(stacks) for op, stacks in self._counts.items()}
@@ -118,7 +118,7 @@ class RandomCalls:
 def _stack() -> tuple[Frame, ...]:
     """Where we are called from, the outermost first, without our own frames."""
     found: list[Frame] = []
-    frame = sys._getframe(3)  # behind `_count` and the wrapper
+    frame = sys._getframe(3)  # after `_count` and the wrapper
     while frame is not None and len(found) < MAX_FRAMES:
         if not frame.f_code.co_filename.startswith(_OURS):
             found.append((frame.f_code, frame.f_lineno))

@@ -2,7 +2,7 @@
 
 A command counts that starts ranks (`msrun`, `torchrun`, `deepspeed`, `python -m torch.distributed.launch`) or a Python
 script. Variables, blocks of arguments (`$MODEL_ARGS`) and arrays (`"${MODEL_ARGS[@]}"`) are put in as they were
-assigned last before the command; what only a running shell knows (`$(nproc)`, `$1`) stays as it is written.
+assigned last before the command; values of a running shell (`$(nproc)`, `$1`) remain as written.
 """
 
 import re
@@ -45,7 +45,7 @@ _Word = list[_Piece]
 
 @dataclass
 class _Shell:
-    """What the script has assigned so far; an array is the list of its words."""
+    """The assignments so far; an array is the list of its words."""
 
     variables: dict[str, list[str]] = field(default_factory=dict)
     size: int = 0
@@ -91,7 +91,7 @@ class _Shell:
 
 
 def options_of(script: str, assigned: dict[str, list[str]] | None = None) -> Iterator[tuple[str, Value]]:
-    """The options of each command that launches a training, in order; without a value, true. Raises TooLong.
+    """Return the options of each command that launches a training, in order; without a value, true. Raises TooLong.
 
     `assigned` receives the variables of the script, with their last values.
     """
@@ -105,7 +105,7 @@ def options_of(script: str, assigned: dict[str, list[str]] | None = None) -> Ite
 
 
 def _after_assignments(command: list[_Word], shell: _Shell) -> list[_Word]:
-    """Carry out what a command assigns (also behind `export`, and before the command itself); gives its words."""
+    """Carry out what a command assigns (also after `export`, and before the command itself); return its words."""
     words = iter(command)
     kept: list[_Word] = []
     for word in words:
@@ -125,21 +125,21 @@ def _after_assignments(command: list[_Word], shell: _Shell) -> list[_Word]:
 
 
 def _quoted(piece: _Piece) -> _Piece:
-    """What is assigned does not fall into words."""
+    """Raised for an assigned value that cannot be split into words."""
     return piece if piece.quote else _Piece(piece.text, '"')
 
 
 def _launcher(words: list[str]) -> int:
-    """Behind which word the options begin; behind the last one where nothing is launched."""
+    """Return the number of words before the options; of all words if nothing is launched."""
     for at, word in enumerate(words):
         name = word.rpartition("/")[2]
         if name in _LAUNCHERS:
             return at + 1
         if _PYTHON.fullmatch(name):
             rest = words[at + 1 :]
-            for behind, each in enumerate(rest):
-                if each.endswith(".py") or (each in _MODULES and rest[behind - 1 : behind] == ["-m"]):
-                    return at + 2 + behind
+            for place, each in enumerate(rest):
+                if each.endswith(".py") or (each in _MODULES and rest[place - 1 : place] == ["-m"]):
+                    return at + 2 + place
             if "-m" in rest[:-1]:
                 return at + 3 + rest.index("-m")
     return len(words)
@@ -163,7 +163,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, Value]]:
 
 
 def _commands(script: str) -> Iterator[list[_Word]]:
-    """The commands of a script as words in pieces, without comments and redirections."""
+    """Return the commands of a script as words in pieces, without comments and redirections."""
     text = script.replace("\r\n", "\n")
     command: list[_Word] = []
     word: _Word = []
@@ -205,7 +205,7 @@ def _commands(script: str) -> Iterator[list[_Word]]:
 
 
 def _merged(word: _Word) -> _Word:
-    """The word with what stands side by side without quotes as one piece."""
+    """Return the word, with adjacent parts without quotes joined."""
     found: _Word = []
     for quote, group in groupby(word, key=lambda piece: piece.quote):
         pieces = list(group)
@@ -225,7 +225,7 @@ def _piece(text: str, at: int) -> "tuple[_Piece | None, int]":
         return _Piece(text[at + 1 : end], "'"), end + 1
     if c == '"':
         return _double_quoted(text, at + 1)
-    if text.startswith(("$(", "`"), at):  # what a running shell would know
+    if text.startswith(("$(", "`"), at):  # a value of a running shell
         end = _closing(text, at + 1) if c == "$" else (text.find("`", at + 1) if "`" in text[at + 1 :] else len(text))
         return _Piece(text[at : end + 1], "'"), end + 1
     if text.startswith("${", at):

@@ -1,4 +1,4 @@
-"""What can be packed without a running training: the environment, the packages, and the settings in scripts.
+"""The entries that do not need a running training: the environment, the packages, and the settings in scripts.
 
 Secrets are replaced by marks (`msprobe.base.redaction`). What is secret in one entry is secret in all of them: every
 entry is made twice, the second time with the secrets of the first.
@@ -32,7 +32,7 @@ _DEEPEST = 50
 
 
 def as_json(value: object) -> bytes:
-    """The bytes of a JSON entry."""
+    """Return the bytes of a JSON entry."""
     return json.dumps(value, indent=1, ensure_ascii=False, default=object_text).encode("utf-8", "replace")
 
 
@@ -71,7 +71,7 @@ def environment(variables: Mapping[str, str], redactor: Redactor) -> dict[str, s
 
 
 def packages() -> dict[str, str]:
-    """The version of every installed distribution; of several that are called alike the one that is imported."""
+    """Return the version of every installed distribution; of several that are called alike the one that is imported."""
     found: dict[str, tuple[str, str]] = {}
     for each in distributions():
         name = each.metadata["Name"] if each.metadata is not None else None  # a damaged one has none

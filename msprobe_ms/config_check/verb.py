@@ -43,7 +43,7 @@ _NOT_BUILT = (
     "不比对其他训练框架的日志；请用 -d 打包两次运行，再用 -c 比对",
 )
 REFUSED = dict.fromkeys(("-vc", "--verl-compare", "-vv", "--verl-verify", "-sc", "--slime-compare"), _NOT_BUILT)
-"""Flags of msprobe 26 that ask for what is not there."""
+"""Flags of msprobe 26 for functions that are not available."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,13 @@
-"""PyTorch's API in PyTorch and in layers on MindSpore: which of its names are collected, and which of the two it is.
-
-Neither PyTorch nor such a layer is imported here.
-"""
+"""The names of PyTorch's API that are collected, and whether `torch` is a layer on MindSpore; imports neither."""
 
 import sys
 
 
 def torch_on_mindspore() -> bool:
-    """Whether the `torch` that this process has imported is one whose tensors are MindSpore's.
+    """Return whether the imported `torch` is a layer whose tensors are those of MindSpore.
 
-    Nothing is imported to find out, and no tensor is made: PyTorch itself stays unloaded where only MindSpore is used,
-    and a device untouched. Such a layer takes MindSpore's tensors for its own, so its class of tensors is MindSpore's
-    or a subclass of it; that of PyTorch never is.
+    Imports nothing and creates no tensor. The class of tensors of such a layer is that of MindSpore or a subclass of
+    it; the class of PyTorch never is.
     """
     theirs, ours = (getattr(sys.modules.get(name), "Tensor", None) for name in ("torch", "mindspore"))
     return isinstance(theirs, type) and isinstance(ours, type) and issubclass(theirs, ours)
@@ -24,7 +20,7 @@ COLLECTIVES = tuple(
     reduce_scatter_single reduce_scatter_tensor scatter send
     """)
 )
-"""Functions that exchange tensors between ranks; their calls are recorded in a way of their own."""
+"""Functions that exchange tensors between ranks; their calls are recorded separately."""
 
 CALLERS = frozenset(
     str.split("""
@@ -32,7 +28,7 @@ CALLERS = frozenset(
     register_post_accumulate_grad_hook vmap wait while_loop
     """)
 )
-"""Functions that run the user's functions: what those call is recorded, not the caller."""
+"""Functions that call functions of the user: the calls inside are recorded, not the caller."""
 
 NO_TENSORS = frozenset(
     str.split("""
@@ -50,21 +46,21 @@ NO_TENSORS = frozenset(
     has_names names
     """)
 )
-"""Functions that describe a tensor, or manage it or the process: no computation."""
+"""Functions that describe a tensor, or manage it or the process, without computing."""
 
 ARBITRARY = frozenset(
     str.split("""
     empty empty_like empty_permuted empty_quantized empty_strided new_empty new_empty_strided
     """)
 )
-"""Functions whose results hold what nobody has written."""
+"""Functions whose results are uninitialized."""
 
 MANAGING = tuple(
     str.split("""
     are_ autocast_ get_autocast get_default get_deterministic get_float32 has_torch_ is_ profiler_ set_
     """)
 )
-"""Beginnings of names of functions that manage, in the modules."""
+"""Prefixes of the names of managing functions, in modules."""
 
 LEFT_OUT = CALLERS | NO_TENSORS | ARBITRARY
 

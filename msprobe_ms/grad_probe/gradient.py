@@ -1,4 +1,4 @@
-"""What is recorded of one gradient: the columns of its level, and which of its elements are positive.
+"""The record of one gradient: the columns of its level, and the signs of its elements.
 
 | `grad_level` | columns | signs |
 |---|---|---|
@@ -20,13 +20,13 @@ Cell = str | float
 
 
 def header(section: GradProbeSettings) -> list[str]:
-    """The columns of a table."""
+    """Return the columns of a table."""
     middle = {"L0": ["MD5"], "L1": [], "L2": [*intervals(section.bounds), "=0", "nan"]}[section.grad_level]
     return ["param_name", *middle, "max", "min", "norm", "shape"]
 
 
 def intervals(bounds: Sequence[int | float]) -> Iterator[str]:
-    """The names of the intervals that boundaries make: each has its upper boundary in it."""
+    """Return the names of the intervals that boundaries make: each has its upper boundary in it."""
     yield f"(-inf, {bounds[0]}]"
     for low, high in pairwise(bounds):
         yield f"({low}, {high}]"
@@ -34,7 +34,7 @@ def intervals(bounds: Sequence[int | float]) -> Iterator[str]:
 
 
 def row(section: GradProbeSettings, name: str, gradient: Array) -> list[Cell]:
-    """The cells of one gradient. Maximum, minimum and norm of an empty one are left empty.
+    """Return the cells of one gradient. Maximum, minimum and norm of an empty one are left empty.
 
     They are those of `statistic`, so NaN where an element is. MD5 is the CRC-32 of the elements as float32.
     """
@@ -50,7 +50,7 @@ def row(section: GradProbeSettings, name: str, gradient: Array) -> list[Cell]:
 
 
 def shares(gradient: Array, bounds: Sequence[int | float]) -> Iterator[float]:
-    """The share of the elements in each interval, of the zeros, and of the NaN; all 0.0 of an empty gradient.
+    """Return the share of the elements in each interval, of the zeros, and of the NaN; all 0.0 of an empty gradient.
 
     A boundary is rounded to the gradient's dtype first, to float32 at least. NaN is in no interval.
     """
@@ -69,12 +69,12 @@ def shares(gradient: Array, bounds: Sequence[int | float]) -> Iterator[float]:
 
 
 def positive(gradient: Array) -> Array:
-    """Which elements are greater than 0, in the gradient's shape; NaN is not."""
+    """Return which elements are greater than 0, in the gradient's shape; False for NaN."""
     found: Array = _real(gradient) > 0
     return np.asarray(found)
 
 
 def _real(gradient: Array) -> Array:
-    """A gradient as numpy compares it; of a complex one the real part."""
+    """Return a gradient as numpy compares it; of a complex one the real part."""
     gradient = widen(gradient)
     return gradient.real if gradient.dtype.kind == "c" else gradient

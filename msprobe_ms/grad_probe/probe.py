@@ -1,7 +1,7 @@
 """The probe of one debugger: the optimizers that it watches, and the files of their steps.
 
-It is the debugger's collector for the task `grad_probe`. Nothing in here stops or changes the training: what fails is
-logged once, and that row or step is left out.
+It is the debugger's collector for the task `grad_probe`. It does not stop or change the training: a failure is
+logged once, and that row or step is omitted.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from .gradient import Cell, header, positive, row
 
 @dataclass(frozen=True)
 class Destination:
-    """What the probe asks its debugger: where tables go, of which rank, and the number of the first step."""
+    """The output of a probe: the folder of tables, the rank, and the number of the first step."""
 
     root: Callable[[], Path]
     rank: Callable[[], int]
@@ -51,14 +51,14 @@ class Watch:
         self._rows: list[list[Cell]] = []
 
     def wants(self, name: str) -> bool:
-        """Whether the gradient of a parameter is to be taken."""
+        """Return whether the gradient of a parameter is to be taken."""
         chosen = self._probe.section.param_list
         return not chosen or name in chosen
 
     def begin(self) -> bool:
         """The optimizer is called; returns whether this step and rank are collected."""
         first = self._probe.destination.first_step()
-        if first != self._first:  # counted anew
+        if first != self._first:  # the steps are counted again
             self._first, self._updates = first, 0
         self._step, self._updates = first + self._updates, self._updates + 1
         self._folder, self._rows = None, []
@@ -118,7 +118,7 @@ class GradProbe:
     is_open = in_step = is_interrupted = False
 
     def __init__(self, settings: Settings, attach: "Callable[[Any, GradProbe], None]") -> None:
-        """`attach` has an optimizer call the watches that it asks of the probe; NotAnOptimizerError if it cannot."""
+        """`attach` reports the gradients of an optimizer to watches of the probe; it raises NotAnOptimizerError."""
         assert isinstance(settings.section, GradProbeSettings)
         self.settings, self.section = settings, settings.section
         self._attach = attach
@@ -150,7 +150,7 @@ class GradProbe:
         logger.info("grad_probe: gradients will be saved in %s", root)
 
     def watch(self, names: list[str]) -> Watch:
-        """The watch of one more optimizer, whose parameters have these names.
+        """Return the watch of one more optimizer, whose parameters have these names.
 
         Where another optimizer of this probe has one of the names, all of these get a prefix in the files.
         """
@@ -196,11 +196,11 @@ class GradProbe:
                 "the optimizer",
             )
 
-    # ---- what a debugger asks of its collector ---------------------------------------------------------------------
+    # ---- the interface of collectors ---------------------------------------------------------------------
 
     @property
     def has_model(self) -> bool:
-        """Whether an optimizer is watched."""
+        """Return whether an optimizer is watched."""
         return bool(self._optimizers)
 
     def check(self, model: AnyModel, token_range: Any = None) -> None:
@@ -216,7 +216,7 @@ class GradProbe:
         """It shares nothing with other debuggers."""
 
     def interrupted(self, cause: str) -> None:
-        """There is no dump of the step that could say so."""
+        """Do nothing: there is no dump of the step."""
 
     def recover(self) -> None:
         """Nothing is put in place by a start."""

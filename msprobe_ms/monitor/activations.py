@@ -202,7 +202,7 @@ class Activations:
         return self._gradients
 
     def _backward_ended(self) -> None:
-        """A result that nobody used sent no gradient: what has come for the inputs is all that comes."""
+        """Finish open calls: a result that is not used has no gradient, so no more gradients of the inputs arrive."""
         begun, self._begun = self._begun, []
         for gradient in reversed(begun):
             gradient.finish_all()

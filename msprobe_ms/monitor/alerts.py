@@ -39,14 +39,14 @@ class AlertSettings:
 
 
 def alert_settings(value: object) -> AlertSettings:
-    """The check of the setting `alert`. SettingsError; an unknown rule is a TypeError as well."""
+    """Return the check of the setting `alert`. SettingsError; an unknown rule is a TypeError as well."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise SettingsError(f'{quoted(value)} is not an object; write {{"rules": [{{"rule_name": "AnomalyRobust"}}]}}')
     return AlertSettings(**checked(AlertSettings, value, str, {}))
 
 
 class Target(Hashable, Protocol):
-    """What a row of a step is about; `micro_step` is None where the kind has none."""
+    """The target of a row; `micro_step` is None if the kind has no micro steps."""
 
     @property
     def vpp_stage(self) -> int: ...
@@ -89,9 +89,9 @@ class Alerts:
     def check(
         self, kind: str, targets: Sequence[Target], values: Array, operations: Sequence[str], step: int, rank: int
     ) -> list[Anomaly]:
-        """The anomalies among `values`, of shape (targets, operations), in their order.
+        """Return the anomalies among `values`, of shape (targets, operations), in their order.
 
-        No target stands twice in one call. Rows of empty tensors, whose statistics are NaN, are to be left out.
+        Each target occurs once in a call. Omit rows of empty tensors, whose statistics are NaN.
         `call_id` counts the targets of all calls with one step.
         """
         if not self._rules or not len(targets):
@@ -147,7 +147,7 @@ class _Series:
         return _first_of(matches)
 
     def _rows_of(self, targets: Sequence[Target]) -> Array:
-        """The number of each target, a new one for a new target. Most steps have the targets of the last one."""
+        """Return the number of each target, a new one for a new target. Most steps have the targets of the last one."""
         targets = list(targets)
         if targets != self._last:
             numbers = self._numbers
@@ -159,7 +159,7 @@ class _Series:
         return self._rows
 
     def _update(self, rows: Array, magnitudes: Array) -> Array:
-        """The means before this step; they go on with the finite magnitudes."""
+        """Return the means before this step; they go on with the finite magnitudes."""
         means = self._means[rows]
         is_finite = np.isfinite(magnitudes)
         means = np.where(np.isnan(means) & is_finite, magnitudes, means)
@@ -184,7 +184,7 @@ def _first_of(matches: Sequence[Matches]) -> list[tuple[int, int, int, float]]:
 
 
 def message(anomaly: Anomaly) -> str:
-    """The sentence of one anomaly, as in msprobe 8.1."""
+    """Return the sentence of one anomaly, as in msprobe 8.1."""
     kind = "median" if anomaly.rule == Robust.name else "mean"
     where = f"('{anomaly.tag}', '{anomaly.operation}') at step {anomaly.step}"
     values = f"current value {anomaly.value}, history {kind} {anomaly.mean}."

@@ -94,12 +94,12 @@ class AnomalyFile:
 
 
 def key_of(anomaly: Anomaly) -> str:
-    """The key of an anomaly in the file."""
+    """Return the key of an anomaly in the file."""
     return f"{anomaly.tag}_step_{anomaly.step}_call_{anomaly.call_id}"
 
 
 def fields_of(anomaly: Anomaly) -> dict[str, object]:
-    """The fields of an anomaly in the file."""
+    """Return the fields of an anomaly in the file."""
     return {
         "rank": anomaly.rank,
         "step": anomaly.step,
@@ -135,7 +135,7 @@ class Entry:
 
 
 def read_anomalies(folder: Path) -> list[Entry]:
-    """The anomalies of all ranks below a folder, by rank, as the files have them.
+    """Return the anomalies of all ranks below a folder, by rank, as the files have them.
 
     Entries that are none are logged and left out, as are files that cannot be read. UsageError where there is no such
     folder or no file; DumpError where none can be read.
@@ -184,7 +184,7 @@ def _read(file: Path) -> list[Entry]:
 
 
 def _entry(key: str, value: Any) -> Entry | None:
-    """An entry of a file; None where a field that orders it is missing or of another type."""
+    """Return an entry of a file; None where a field that orders it is missing or of another type."""
     if not isinstance(value, dict):
         return None
     step, tag_name, text = value.get("step"), value.get("tag_name"), value.get("message", "")
@@ -207,7 +207,7 @@ def _entry(key: str, value: Any) -> Entry | None:
 
 
 def earliest(entries: Iterable[Entry], count: int, steps: frozenset[int] = frozenset()) -> list[Entry]:
-    """The first entries in time, at most `count`, only of these steps where some are given.
+    """Return the first entries in time, at most `count`, only of these steps where some are given.
 
     In order of step, micro step, stage; then by the stages of the model (`vpp_stage`, `pp_stage`: rising in the
     forward, else falling) and by call.

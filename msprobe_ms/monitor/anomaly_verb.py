@@ -4,7 +4,7 @@
 
 DIR is the folder anomaly_detected of a monitor's output, or that output. The anomalies of all ranks are ordered by
 step, micro step, stage of the step (forward, backward, optimizer), and place in the model. The earliest are printed,
-and written to anomaly_analyse.json with all their fields. Exit code: 0 there is no anomaly, 1 there are some, 2 the
+and written to anomaly_analyse.json with all their fields. Exit code: 0 without anomalies, 1 with anomalies, 2 the
 command was wrong or nothing could be read.
 """
 
@@ -82,7 +82,7 @@ class Options(JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """List and write the earliest anomalies, and say with the exit code whether there are any."""
+    """List and write the earliest anomalies, and return the exit code."""
     from .anomalies import ANALYSIS, earliest, read_anomalies, write_analysis  # here: the help is there before numpy is
 
     folder = options.data_path

@@ -1,7 +1,7 @@
 """The capabilities of a framework as one monitor uses them: with tensors on a CPU, or on a device.
 
-On a CPU the elements of a tensor are read at once. On a device the statistics are computed there and fetched when the
-step ends, because reading a tensor waits for the device.
+On a CPU the elements of a tensor are read immediately. On a device the statistics are computed there and fetched when
+the step ends, because reading a tensor waits for the device.
 """
 
 from collections.abc import Iterable

@@ -113,7 +113,7 @@ class CollectiveCalls:
             self._readings.join(OTHER, Key(0, name), tensor)
 
     def end_step(self) -> None:
-        """What was not waited for in its step is not measured."""
+        """Discard calls whose handle was not waited for in the same step."""
         self._waiting.clear()
 
     def remove(self) -> None:

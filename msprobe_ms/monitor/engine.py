@@ -1,8 +1,8 @@
 """Measures a training step by step: hooks come and go together, a step ends with the optimizer's update.
 
 The step of every row is the number of the update that it leads to. The monitor that owns the engine receives what a
-step has measured, and writes, alerts and counts; all of it runs behind a guard, so that a failure is logged and the
-training goes on.
+step has measured, and writes, alerts and counts; all of it runs inside a guard, so a failure is logged and the
+training continues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,8 +36,8 @@ LOSS = "loss"
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What an engine measures; `operations` are the statistics of each kind."""
+class MonitorPlan:
+    """The measurements of an engine; `operations` are the statistics of each kind."""
 
     choice: Choice
     operations: Mapping[str, Sequence[str]]
@@ -55,7 +55,7 @@ class Wishes:
 
     @property
     def any(self) -> bool:
-        """Whether anything is measured."""
+        """Return whether anything is measured."""
         points = self.points
         return self.forward or self.backward or self.collectives.enable or bool(self.features) or points.any
 
@@ -72,7 +72,7 @@ class Watched:
 
 
 class Engine:
-    """Hooks of one monitor. `collects(step)` says which steps are measured, `ended(step, rows)` takes what a step gave
+    """Hooks of one monitor. `collects(step)` returns whether a step is measured, `ended(step, rows)` receives its rows
     (None where it was not measured)."""
 
     def __init__(
@@ -86,14 +86,14 @@ class Engine:
         self.step = 0
         self.ends_with_update = True
         self.finished = ""
-        """What the training is to be ended with, where the user wants that (`print_struct`)."""
+        """The exception that ends the training, if the user selected that (`print_struct`)."""
         self._loss = 0
         self._parts: _Parts | None = None
         self._update: list[Handle] = []
 
     @property
     def is_installed(self) -> bool:
-        """Whether anything but the optimizer is hooked."""
+        """Return whether anything but the optimizer is hooked."""
         return self._parts is not None
 
     def watch(self, watched: Watched, start: int) -> None:
@@ -106,19 +106,19 @@ class Engine:
     def _hook_optimizer(self) -> None:
         self._update += self._backend.optimizers.hook(self._watched.optimizer, self._before, self._after)
 
-    def install(self, wishes: Wishes) -> None:
+    def install(self, plan: MonitorPlan) -> None:
         """Hook what is wished; measuring begins with the present step, where it is to be measured."""
-        uninterrupted(partial(self._install, wishes))
+        uninterrupted(partial(self._install, plan))
 
-    def _install(self, wishes: Wishes) -> None:
+    def _install(self, plan: MonitorPlan) -> None:
         self._uninstall()
-        self._parts = _Parts(self._backend, self.guard, wishes, self._watched)
+        self._parts = _Parts(self._backend, self.guard, plan, self._watched)
         self._activate()
 
     def choose(self, operations: Mapping[str, Sequence[str]]) -> None:
         """Give other statistics from the present step on; all are measured anyway."""
         if self._parts is not None:
-            self._parts.wishes = replace(self._parts.wishes, operations=operations)
+            self._parts.plan = replace(self._parts.plan, operations=operations)
 
     def uninstall(self) -> None:
         """Take every hook off but the optimizer's."""
@@ -159,7 +159,7 @@ class Engine:
             raise RuntimeError(self.finished)
 
     def rows(self) -> dict[str, list[Row]]:
-        """What the present step has measured so far."""
+        """The measurements of the current step so far."""
         parts = self._parts
         return (self.guard.run("the step", parts.rows) or {}) if parts is not None and parts.active else {}
 
@@ -210,13 +210,13 @@ class Engine:
 
 
 class _Parts:
-    """What is hooked for one set of wishes."""
+    """The hooks of one plan."""
 
-    def __init__(self, backend: Backend, guard: Guard, wishes: Wishes, watched: Watched) -> None:
-        self.wishes = wishes
+    def __init__(self, backend: Backend, guard: Guard, plan: MonitorPlan, watched: Watched) -> None:
+        self.plan = plan
         self.active = False
-        self.readings = Readings(backend, wishes.eps)
-        self.points = ParameterPoints(backend, self.readings, guard, wishes.points)
+        self.readings = Readings(backend, plan.eps)
+        self.points = ParameterPoints(backend, self.readings, guard, plan.points)
         self._activations: Activations | None = None
         self._collectives: CollectiveCalls | None = None
         self._features: Features | None = None
@@ -227,23 +227,23 @@ class _Parts:
             raise
 
     def _install(self, backend: Backend, guard: Guard, watched: Watched) -> None:
-        wishes = self.wishes
-        parameters = Parameters(backend, watched.models, wishes.choice, short=wishes.short_names)
+        plan = self.plan
+        parameters = Parameters(backend, watched.models, plan.choice, short=plan.short_names)
         self.points.install(parameters, watched.left_out)
         modules = 0
-        if wishes.forward or wishes.backward:
+        if plan.forward or plan.backward:
             self._activations = Activations(
-                backend, self.readings, guard, forward=wishes.forward, backward=wishes.backward
+                backend, self.readings, guard, forward=plan.forward, backward=plan.backward
             )
-            modules = self._activations.install(watched.models, wishes.choice)
-        if wishes.features:
-            self._features = Features(backend, self.readings, guard, wishes.axes)
-            modules += self._features.install(watched.models, wishes.features)
-        if wishes.collectives.enable:
-            self._collectives = CollectiveCalls(backend, self.readings, guard, wishes.collectives)
+            modules = self._activations.install(watched.models, plan.choice)
+        if plan.features:
+            self._features = Features(backend, self.readings, guard, plan.axes)
+            modules += self._features.install(watched.models, plan.features)
+        if plan.collectives.enable:
+            self._collectives = CollectiveCalls(backend, self.readings, guard, plan.collectives)
             self._collectives.install(watched.collective_modules, watched.collective_names)
         logger.info("monitor: %d parameters and %d modules are monitored", len(parameters), modules)
-        if not len(parameters) and not modules and not wishes.collectives.enable:
+        if not len(parameters) and not modules and not plan.collectives.enable:
             raise UsageError(
                 "set_monitor(): no name in targets is a parameter or a module; use names from "
                 "model.named_parameters() or cells_and_names(), or {} for all"
@@ -258,18 +258,18 @@ class _Parts:
 
     def before(self, backend: Backend, optimizer: AnyOptimizer, gradients: Any) -> None:
         """The optimizer is about to run."""
-        main_grad, monitored = self.wishes.points.main_grad, self.points.monitored
+        main_grad, monitored = self.plan.points.main_grad, self.points.monitored
         self.points.before(backend.optimizers.update_of(optimizer, gradients, main_grad, monitored))
 
     def rows(self) -> dict[str, list[Row]]:
-        """What the step has measured; of the gradients that only the norm needed nothing."""
-        rows = self.readings.rows(self.wishes.operations)
-        if not self.wishes.points.gradients:
+        """Return the measurements of the step, without gradients that only the norm needs."""
+        rows = self.readings.rows(self.plan.operations)
+        if not self.plan.points.gradients:
             rows.pop(UNREDUCED, None)
         return rows
 
     def end_step(self) -> None:
-        """Begin anew."""
+        """Discard the measurements of the step."""
         self.readings.clear()
         for part in (self.points, self._activations, self._collectives, self._features):
             if part is not None:

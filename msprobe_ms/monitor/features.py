@@ -1,4 +1,4 @@
-"""Features of attention, linear and router layers (`recording_l2_features`): one number says how a layer is doing.
+"""Features of attention, linear and router layers (`recording_l2_features`): one number per layer describes its state.
 
 | hook | of a module | numbers |
 |---|---|---|
@@ -29,7 +29,7 @@ from .readings import Key, Readings
 ATTENTION, LINEAR = "attention_hook", "linear_hook"
 ROUTER_WEIGHT, ROUTER_LOGIT = "moe_router_weight_hook", "moe_router_logit_hook"
 SUFFIX = {ATTENTION: "attention", LINEAR: "linear", ROUTER_WEIGHT: "moe_router", ROUTER_LOGIT: "moe_router"}
-"""What the names of rows end in, by hook."""
+"""The suffixes of the names of rows, by hook."""
 
 ORDERS = ("s,b,h,d", "b,s,h,d")
 """`sa_order`: the axes of q and k."""
@@ -66,7 +66,7 @@ def attention(q: Numbers, k: Numbers, order: str) -> list[float]:
 
 
 def linear(weight: Numbers) -> list[float]:
-    """`sr`, Frobenius by spectral norm, and `kernel_norm`, the spectral norm, of a matrix; axes behind the first are
+    """`sr`, Frobenius by spectral norm, and `kernel_norm`, the spectral norm, of a matrix; axes after the first are
     one. A weight of zeros has an `sr` of NaN."""
     wide = np.asarray(widen(weight), np.float64)
     matrix = wide.reshape(len(wide), -1) if wide.ndim else wide.reshape(1, 1)

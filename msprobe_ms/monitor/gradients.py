@@ -8,9 +8,9 @@ Where they are accumulated decides how they are measured:
 | in `main_grad` | Megatron's buffers | `main_grad` with what the backward has computed |
 | elsewhere | the training itself, as with MindSpore | the gradients of the micro steps, added up here |
 
-In the first two an update that a loss scaler skips is told by the buffer, which is empty afterwards. In the last it is
-not: `micro_steps`, the number of micro steps of an update, then tells which gradients belong together. Where it is not
-given, all since the last update do; if that is contradicted, nothing is written and the reason is noted.
+In the first two an update that a loss scaler skips is recognized by the buffer, which is empty afterwards. In the last
+it is not: `micro_steps`, the number of micro steps of an update, then tells which gradients belong together. Where it
+is not given, all since the last update do; if that is contradicted, nothing is written and the reason is noted.
 """
 
 import math
@@ -143,11 +143,11 @@ class OwnGradients:
 
     @property
     def _known(self) -> bool:
-        """Whether an update is known to have several micro steps."""
+        """Return whether updates have several micro steps, as far as detected."""
         return self._micro_steps is not None and self._micro_steps > 1
 
     def _adds_up(self, own: _Own) -> bool:
-        """Whether gradients have to be added up here: it takes memory for a copy of each."""
+        """Return whether gradients must be summed here, which takes memory for a copy of each."""
         if self._framework_accumulates:
             return self._known and not own.stays
         return self._known if self._micro_steps is not None else self._usual != 1
@@ -194,7 +194,7 @@ class OwnGradients:
         return any(map(math.isfinite, self._readings.measure(suspects, "norm")))
 
     def norm(self) -> float | None:
-        """The L2 norm over all of them; None where none was measured."""
+        """Return the L2 norm over all of them; None where none was measured."""
         found, numbers = self._readings.numbers(self._kind)
         if not found:
             return None

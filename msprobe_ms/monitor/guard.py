@@ -1,4 +1,4 @@
-"""Nothing of the monitor stops the training: what fails is logged once per cause and noted beside the files."""
+"""Failures of the monitor do not stop the training: each is logged once per cause and noted next to the files."""
 
 import csv
 import io
@@ -17,11 +17,11 @@ from msprobe.cell_dump.session import unrecorded
 from msprobe.store.monitor.layout import LOST
 
 MOST = 10
-"""Causes that are said of one thing: words that change, such as addresses, say nothing new."""
+"""Maximum number of causes that are logged for one object: parts that vary, such as addresses, are not new causes."""
 
 
 class Guard:
-    """Runs pieces of measuring; `step` is asked when something failed."""
+    """Runs measurements; `step` is called when one failed."""
 
     def __init__(self) -> None:
         self.step = 0

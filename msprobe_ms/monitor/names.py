@@ -9,7 +9,7 @@ _CUT = re.compile(r"layers?\.|embeddings?\.|final|output|norm")
 
 
 def squashed(names: Iterable[str]) -> dict[str, str]:
-    """Each name without what stands before `layer(s).`, `embedding(s).`, `final`, `output` or `norm`, by the full name.
+    """Each name without the part before `layer(s).`, `embedding(s).`, `final`, `output` or `norm`, by the full name.
 
     Names that would become equal stay as they are, as do those without such a word.
     """
@@ -20,7 +20,7 @@ def squashed(names: Iterable[str]) -> dict[str, str]:
 
 
 class Choice(Protocol):
-    """Which parameters and modules are monitored; `vpp_stage` is the number of the model in a list of models."""
+    """The selection of parameters and modules; `vpp_stage` is the number of the model in a list of models."""
 
     def has_parameter(self, vpp_stage: int, name: str, short: str) -> bool: ...
     def has_module(self, vpp_stage: int, name: str) -> bool: ...

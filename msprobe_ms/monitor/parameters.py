@@ -30,8 +30,8 @@ NORM = "grad_norm"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which points are measured; `own` is the norm of this process's own gradients, `direction` how many elements of
-    gradient and first moment have the same sign, `change` how large an update is beside the weight."""
+    """The points to measure; `own` is the norm of the gradients of this process, `direction` the share of elements of
+    gradient and first moment with the same sign, `change` the size of an update relative to the weight."""
 
     gradients: bool = False
     each_micro_step: bool = False
@@ -46,7 +46,7 @@ class Wanted:
 
     @property
     def any(self) -> bool:
-        """Whether anything is measured."""
+        """Return whether anything is measured."""
         return any((self.gradients, self.moments, self.weights, self.own, self.direction, self.change))
 
 
@@ -87,7 +87,7 @@ class ParameterPoints:
 
     @property
     def active(self) -> bool:
-        """Whether the present step is measured."""
+        """Return whether the present step is measured."""
         return self._own.active
 
     @active.setter

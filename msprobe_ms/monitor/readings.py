@@ -1,4 +1,4 @@
-"""The statistics of one step while it goes on: measured at once on a processor, fetched at the end from a device."""
+"""The statistics of the current step: measured immediately on a CPU, fetched at the end of the step from a device."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,11 +17,11 @@ THREADS = 2
 """Of a measurement: the memory of most machines serves more than one core. The kernel uses one for little."""
 
 EPS = 1e-8
-"""What is smaller counts as zero, where nothing else is set."""
+"""Magnitudes below this count as zero by default."""
 
 
 class Key(NamedTuple):
-    """What is measured; `micro_step` is None where the kind has none."""
+    """The target of a measurement; `micro_step` is None if the kind has no micro steps."""
 
     vpp_stage: int
     name: str
@@ -42,7 +42,7 @@ _TOGETHER: dict[str, Callable[..., Any]] = {
     **{"norm": np.sum, "min": np.min, "max": np.max, "nans": np.sum},
     **{"zeros": np.mean, "mean": np.mean},
 }
-"""How several tensors of one row become one (`collectives`)."""
+"""The reductions of several tensors of one row to one number (`collectives`)."""
 
 
 class Readings:
@@ -83,7 +83,7 @@ class Readings:
         self._rows.pop(kind, None)
 
     def values(self, kind: str, key: Key, numbers: list[float]) -> None:
-        """Note numbers of a kind that has statistics of its own."""
+        """Add numbers of a kind with separate statistics."""
         self._values.setdefault(kind, {})[key] = numbers
 
     def copy(self, tensor: AnyTensor) -> Any:
@@ -93,7 +93,7 @@ class Readings:
         return np.array(widen(self._backend.array(tensor)), np.float64)
 
     def total(self, before: Any, tensor: AnyTensor) -> Any:
-        """The sum of tensors, of which `before` is that of the others, or None; at least in float32."""
+        """Return the sum of tensors, of which `before` is that of the others, or None; at least in float32."""
         if self._backend.on_device:
             return (
                 self._backend.statistics.copied(tensor)
@@ -107,7 +107,7 @@ class Readings:
         return before
 
     def difference(self, tensor: AnyTensor, copy: AnyTensor) -> Any:
-        """What a tensor has become since its `copy`, of the same type."""
+        """Return a tensor minus its earlier `copy`, of the same type."""
         return (
             self._backend.statistics.difference(tensor, copy) if self._backend.on_device else self.copy(tensor) - copy
         )
@@ -130,7 +130,7 @@ class Readings:
         return [float(row[STATISTICS.index(statistic)]) for row in numbers]
 
     def numbers(self, kind: str) -> tuple[list[tuple[Key, Measured]], Numbers]:
-        """The rows of a kind in order of time, and their statistics."""
+        """Return the rows of a kind in order of time, and their statistics."""
         found = list(self._rows.get(kind, {}).items())
         return found, self._fetched([measured for _, measured in found])
 
@@ -145,7 +145,7 @@ class Readings:
         return numbers
 
     def rows(self, operations: Mapping[str, Sequence[str]]) -> dict[str, list[Row]]:
-        """What is to be written: by kind, the statistics `operations[kind]` of every row."""
+        """Return the rows to write: by kind, the statistics `operations[kind]`."""
         written: dict[str, list[Row]] = {}
         for kind in self._rows:
             if kind not in operations:  # measured for another kind's numbers only

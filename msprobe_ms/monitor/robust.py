@@ -1,4 +1,4 @@
-"""The rule without settings: a value jumps far beyond what this very series did of late, or is no longer finite.
+"""The rule without settings: a value jumps far beyond the recent values of its series, or is not finite.
 
 Of each series (a target's norm, least or greatest element, mean, ...) the logarithms of the magnitudes of the last
 `WINDOW` values are kept; zeros are left out. With `center` their median and `spread` 1.4826 times the median distance
@@ -29,10 +29,10 @@ LEAST = float(np.log(2.5))
 WIDTH = 8.0
 
 _REFRESHED = 32
-"""Each row's ceiling is computed again after so many steps, another part of the rows at each step."""
+"""Number of steps after which the ceiling of a row is computed again; at each step for another part of the rows."""
 
 _PART = 0.7
-"""What lies above the ceiling by this part of the distance is looked at: the ceiling is some steps old."""
+"""Values above the ceiling by this part of the distance are examined, because the ceiling is some steps old."""
 
 _GAUSSIAN = 1.4826
 
@@ -123,7 +123,7 @@ class RobustJudge:
 
 
 def _longer(array: Array, more: int, fill: float) -> Array:
-    """The array with so many rows more."""
+    """Return the array with `more` additional rows."""
     return np.concatenate([array, np.full((more, *array.shape[1:]), fill, array.dtype)])
 
 

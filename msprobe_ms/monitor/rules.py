@@ -1,7 +1,7 @@
-"""The rules of alerts: their settings, and the judges that apply them to all targets of a step at once.
+"""The rules of alerts: their settings, and the judges that apply them to all targets of a step together.
 
 A judge keeps what it remembers of one kind of rows by the number of the row. It receives the numbers of the rows of
-this step and their statistics, float64 of shape (rows, operations), and says where its rule matches.
+this step and their statistics, float64 of shape (rows, operations), and returns where its rule matches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,11 +38,11 @@ class Rule(Protocol):
     name: ClassVar[str]
 
     def judge(self, operations: Sequence[str]) -> Judge:
-        """A judge of rows with these statistics, which has seen nothing yet."""
+        """Return a judge of rows with these statistics, which has seen nothing yet."""
 
 
 class UnknownRule(SettingsError, TypeError):
-    """There is no rule of this name; also a TypeError, which 8.1 raises."""
+    """Raised for an unknown name of a rule; also a TypeError, which 8.1 raises."""
 
 
 def _not_negative(value: object) -> float:
@@ -117,7 +117,7 @@ def _object(value: object) -> Mapping[str, object]:
 
 
 def rules_of(value: object) -> tuple[Rule, ...]:
-    """A list of rules: `[{"rule_name": "AnomalyTurbulence", "args": {"threshold": 0.5}}]`."""
+    """Return a list of rules: `[{"rule_name": "AnomalyTurbulence", "args": {"threshold": 0.5}}]`."""
     if not isinstance(value, list | tuple):
         raise SettingsError(f'{quoted(value)} is not a list of rules; write [{{"rule_name": "AnomalyRobust"}}]')
     return tuple(_at(f"entry {at}", _rule, each) for at, each in enumerate(value))

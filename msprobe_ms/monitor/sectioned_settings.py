@@ -25,7 +25,7 @@ def _threshold(value: object) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Monitor:
-    """What every section has."""
+    """The settings of every section."""
 
     enabled: bool = setting(flag, False)
     ops: tuple[str, ...] = setting(operations, ("norm",))
@@ -84,7 +84,7 @@ class Monitors:
     cc: Collective = setting(section(Collective), Collective())
 
     def operations(self) -> dict[str, tuple[str, ...]]:
-        """The statistics of each monitor."""
+        """Return the statistics of each monitor."""
         return {each.name: getattr(self, each.name).ops for each in fields(self)}
 
 
@@ -96,7 +96,7 @@ def _folder(value: object) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class SectionedSettings:
-    """What TrainerMonitorV2 measures, when, and where it is written."""
+    """The measurements of TrainerMonitorV2, their steps, and their output."""
 
     framework: str = setting(one_of(*FRAMEWORKS), "pytorch")
     output_dir: Path = setting(_folder, Path())
@@ -112,7 +112,7 @@ class SectionedSettings:
     monitors: Monitors = setting(section(Monitors), Monitors())
 
     def collects(self, step: int, collected: int, rank: int) -> bool:
-        """Whether a step is measured, of which `collected` ones were before; `stop_step` no longer is."""
+        """Return whether a step is measured, of which `collected` ones were before; `stop_step` no longer is."""
         return (
             self.start_step <= step < (step + 1 if self.stop_step is None else self.stop_step)
             and (step - self.start_step) % self.step_interval == 0

@@ -1,4 +1,4 @@
-"""`TrainerMonitorV2`: the same measurements behind the interface and files of msprobe 26's second monitor."""
+"""`TrainerMonitorV2`: the same measurements with the interface and files of msprobe 26's second monitor."""
 
 import os
 from typing import Any
@@ -12,7 +12,7 @@ from msprobe.store.monitor.scoped_writer import ScopedWriter
 from msprobe.store.monitor.writer import Row
 
 from .backend import backend_of, models_of
-from .engine import Engine, Watched, Wishes
+from .engine import Engine, Watched, MonitorPlan
 from .names import Substrings
 from .parameters import Wanted
 from .sectioned_settings import load
@@ -56,7 +56,7 @@ class TrainerMonitorV2:
         self._engine = engine
         try:
             engine.watch(watched, int(ctx.get("start_iteration", 0)))
-            engine.install(self._wishes())
+            engine.install(self._plan())
         except BaseException:
             self._engine = None
             engine.stop()
@@ -76,12 +76,12 @@ class TrainerMonitorV2:
             self._engine = None
             self._close()
 
-    def _wishes(self) -> Wishes:
+    def _plan(self) -> MonitorPlan:
         monitors = self._settings.monitors
         per_monitor = monitors.operations()
         gradients, cc = monitors.weight_grad, monitors.cc
         here = not cc.module_ranks or self._rank in cc.module_ranks
-        return Wishes(
+        return MonitorPlan(
             Substrings(monitors.module.targets),
             {kind.name: OWN_STATISTICS.get(kind.name) or per_monitor.get(kind.monitor, ()) for kind in KINDS.values()},
             forward=monitors.module.enabled,
@@ -147,7 +147,7 @@ _GRADIENT_SIDES = {"input": "grad_input", "output": "grad_output"}
 
 
 def _scoped(kind: str, name: str) -> str:
-    """A row's name in the second form: `fc.input.0`, `fc.grad_output.0`, `fc.weight.exp_avg`."""
+    """Return a row's name in the second form: `fc.input.0`, `fc.grad_output.0`, `fc.weight.exp_avg`."""
     if kind in ("exp_avg", "exp_avg_sq"):
         return f"{name}.{kind}"
     if kind not in ("actv", "actv_grad"):

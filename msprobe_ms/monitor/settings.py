@@ -29,7 +29,7 @@ TASKS = ("statistics", "tensor")
 
 
 def operations(value: object) -> tuple[str, ...]:
-    """The statistics to write, in the order of the settings; `norm` where no known one is named."""
+    """Return the statistics to write, in the order of the settings; `norm` where no known one is named."""
     named = strings(value)
     unknown = [each for each in named if each not in _ACCEPTED]
     if unknown:
@@ -59,7 +59,7 @@ def _small(value: object) -> float:
 
 
 def between(low: int, high: int) -> Any:
-    """A check for a whole number within limits, which are included."""
+    """Return a check for a whole number within limits, which are included."""
 
     def check(value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
@@ -70,7 +70,7 @@ def between(low: int, high: int) -> Any:
 
 
 def ranks(value: object) -> tuple[int, ...]:
-    """A list of ranks; one number is a list of one."""
+    """Return a list of ranks; one number is a list of one."""
     values = value if isinstance(value, list | tuple) else [value]
     return tuple(integer_at_least(0)(each) for each in values)
 
@@ -86,7 +86,7 @@ def _period(value: object) -> tuple[str, str] | None:
 
 
 def expressions(value: object) -> tuple[str, ...]:
-    """A list of regular expressions."""
+    """Return a list of regular expressions."""
     for each in strings(value):
         try:
             re.compile(each)
@@ -120,7 +120,7 @@ class OnAlert:
 
 
 def section(cls: type) -> Any:
-    """A check for an object of the settings of `cls`."""
+    """Return a check for an object of the settings of `cls`."""
 
     def check(value: object) -> Any:
         if not isinstance(value, Mapping):
@@ -141,7 +141,7 @@ def _modules_by_hook(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class MonitorSettings:
-    """What TrainerMon measures, when, and how it is written."""
+    """The measurements of TrainerMon, their steps, and their output."""
 
     targets: tuple[str, ...] = setting(_targets, ())
     xy_distribution: bool = setting(flag, False)
@@ -181,12 +181,12 @@ class MonitorSettings:
 
     @property
     def forward(self) -> bool:
-        """Whether activations are measured."""
+        """Return whether activations are measured."""
         return self.xy_distribution and not self.backward_only
 
     @property
     def backward(self) -> bool:
-        """Whether the gradients of activations are measured."""
+        """Return whether the gradients of activations are measured."""
         return self.xy_distribution and not self.forward_only
 
     def collects(self, step: int, first: int, collected: int, rank: int) -> bool:
@@ -212,7 +212,7 @@ def load(path: Path) -> MonitorSettings:
 
 
 def read_object(path: Path) -> tuple[dict[str, object], str]:
-    """The JSON object of a file and its text; SettingsError where there is none."""
+    """Return the JSON object of a file and its text; SettingsError where there is none."""
     try:
         text = read_input(path, MAX_CONFIGURATION_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as err:

@@ -1,4 +1,4 @@
-"""What a monitor writes of the model itself in the first step: structure and stacks of the modules."""
+"""Structure of the model and stacks of the module calls, which a monitor writes in the first step."""
 
 import csv
 import io
@@ -101,7 +101,7 @@ def _nothing(*_: Any) -> None:
 
 
 def _stack() -> str:
-    """The frames of the user's code, the innermost first."""
+    """Return the frames of the user's code, the innermost first."""
     frames = [frame for frame in traceback.extract_stack() if not _OURS.search(frame.filename)]
     return "\n".join(
         f"File {frame.filename}, line {frame.lineno}, in {frame.name}, \n {redaction.source(frame.line or '')}"

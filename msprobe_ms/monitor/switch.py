@@ -1,7 +1,7 @@
 """The dynamic switch: a monitor that is turned on by its configuration file while the training runs.
 
 With `DYNAMIC_MONITOR=True` in the environment nothing is hooked at first. When the file has changed after a step and
-says `dynamic_on: true`, collecting begins with the next step; when all steps are collected, the file says false.
+contains `dynamic_on: true`, collecting begins with the next step; when all steps are collected, false is written.
 """
 
 import json
@@ -18,7 +18,7 @@ VARIABLE = "DYNAMIC_MONITOR"
 
 
 def is_dynamic() -> bool:
-    """Whether the environment asks for it."""
+    """Return whether the environment enables it."""
     return os.environ.get(VARIABLE, "") in ("True", "true", "1")
 
 
@@ -50,7 +50,7 @@ class Switch:
         return settings if settings.dynamic_on else None
 
     def turn_off(self) -> None:
-        """Have the file say that the monitor is off; a failure is logged."""
+        """Write to the file that the monitor is off; a failure is logged."""
         try:
             contents, _ = read_object(self._path)
             contents["dynamic_on"] = False

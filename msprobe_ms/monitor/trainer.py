@@ -22,7 +22,7 @@ from .alert_dump import AlertDump
 from .alerts import Alerts, Anomaly, announce
 from .anomalies import AnomalyFile
 from .backend import Backend, backend_of, models_of
-from .engine import Engine, Watched, Wishes
+from .engine import Engine, Watched, MonitorPlan
 from .gradients import micro_steps_of
 from .names import Targets
 from .parameters import Wanted
@@ -90,7 +90,7 @@ class TrainerMon:
 
         To be called once, before the first step. `grad_acc_steps` is the number of micro steps of an update; it is
         needed where updates are skipped and the training itself accumulates gradients (`gradients`). Of `dp_group` only
-        the first rank writes reduced gradients, of `tp_group` only the first those of parameters that are no part of a
+        the first rank writes reduced gradients, of `tp_group` only the first those of parameters that are not part of a
         split one (`tensor_model_parallel`). Steps are counted from `start_iteration`. Raises UsageError where that
         cannot be monitored.
         """
@@ -124,7 +124,7 @@ class TrainerMon:
             self._engine.loss(value)
 
     def stop(self) -> None:
-        """Take every hook off and close the files; the training goes on without a monitor."""
+        """Remove all hooks and close the files; the training continues without a monitor."""
         try:
             if self._engine is not None:
                 self._engine.stop()
@@ -146,7 +146,7 @@ class TrainerMon:
             self._writer.close()
             self._writer = self._writing_to(folder)
         if self._engine is not None:
-            self._engine.choose(self._wishes().operations)
+            self._engine.choose(self._plan().operations)
 
     def generate_wgrad_metrics(self) -> "tuple[dict[str, Any], dict[str, Any]]":
         """(reduced, unreduced): the statistics of gradients of the step that is under way or has just ended, as
@@ -173,7 +173,7 @@ class TrainerMon:
         """Call `set_monitor`, as which this is known today; deprecated.
 
         Without an optimizer the one of `set_wrapped_optimizer` is monitored. Version 1.1 had `grad_acc_steps` before
-        `optimizer`: the order is told by which of the two is a number.
+        `optimizer`: the order is recognized by which of the two is a number.
         """
         _note_deprecated("monitor_gnorm_with_ad()", "use set_monitor(model, optimizer)")
         if isinstance(optimizer, int):
@@ -196,11 +196,11 @@ class TrainerMon:
         if self._engine is None or not self._engine.is_installed:
             return
         try:
-            self._engine.install(self._wishes())
+            self._engine.install(self._plan())
         except UsageError as err:  # nothing of the kind can be monitored in this model
             logger.error("monitor: reload_xy(): %s; the settings remain unchanged", err)
             self._settings = before
-            self._engine.install(self._wishes())
+            self._engine.install(self._plan())
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class TrainerMon:
             metrics[name] = dict(zip(self._settings.ops, row.values, strict=True))
         return metrics
 
-    def _wishes(self) -> Wishes:
+    def _plan(self) -> MonitorPlan:
         settings = self._settings
         own = settings.wg_distribution if settings.local is None else settings.local
         points = Wanted(
@@ -227,7 +227,7 @@ class TrainerMon:
             micro_steps=self._micro_steps,
         )
         all_modules = settings.all_xy or not settings.targets
-        return Wishes(
+        return MonitorPlan(
             Targets(settings.targets, all_modules=all_modules),
             {kind: OWN_STATISTICS.get(kind, settings.ops) for kind in KINDS},
             forward=settings.forward or settings.print_struct,
@@ -244,15 +244,15 @@ class TrainerMon:
         """Collecting begins, with the present settings."""
         settings, engine = self._settings, self._engine
         assert engine is not None
-        wishes = self._wishes()
-        if not wishes.any:
+        plan = self._plan()
+        if not plan.any:
             logger.warning(
                 "monitor: %s does not enable any measurement: set xy_distribution, wg_distribution, "
                 "mv_distribution, param_distribution or cc_distribution",
                 self._path,
             )
         self._collected = 0
-        engine.install(wishes)  # first: it raises where nothing can be monitored
+        engine.install(plan)  # first: it raises where nothing can be monitored
         group = self._group
         self._rules = settings.alert.rules or ((Robust(),) if settings.on_alert is not None else ())
         self._alerts = Alerts(self._rules, pp_stage=0 if group is None else self._backend.distributed.group_rank(group))
@@ -262,7 +262,7 @@ class TrainerMon:
         self._remove_stacks()
         if settings.stack_info:
             self._stacks = Stacks(self._backend, engine.guard.hook)
-            self._stacks.install(models_of(self._model), wishes.choice)
+            self._stacks.install(models_of(self._model), plan.choice)
 
     def _collects(self, step: int) -> bool:
         return self._settings.collects(step, self._first, self._collected, self._rank)
@@ -296,7 +296,7 @@ class TrainerMon:
             self._settings, self._first = before
             self._collected = collected
             if was_installed:
-                engine.install(self._wishes())
+                engine.install(self._plan())
         else:
             self._close_writer()
 
@@ -371,12 +371,12 @@ class TrainerMon:
 
 
 def _is_empty(shape: str) -> bool:
-    """Whether a tensor of this shape, as text, has no elements: its statistics are NaN, which is no alert."""
+    """Return whether a tensor of this shape, as text, is empty: its statistics are NaN, which is not an alert."""
     return "0" in re.findall(r"\d+", shape)
 
 
 def _left_out(backend: Backend, tp_group: Any, dp_group: Any) -> Callable[[Any], bool]:
-    """Which parameters' reduced gradients other ranks write."""
+    """Return which reduced gradients other ranks write, as a predicate of parameters."""
     of_data = dp_group is not None and backend.distributed.group_rank(dp_group) > 0
     of_tensors = tp_group is not None and backend.distributed.group_rank(tp_group) > 0
 

@@ -1,6 +1,6 @@
 """The arguments of a call: the tensors in them, which of them is perturbed, and the same arguments with other tensors.
 
-Lists, tuples, named tuples and dicts are taken apart and put together again, so that a call that changes its containers
+Lists, tuples, named tuples and dicts are decomposed and rebuilt, so that a call that changes its containers
 changes no one else's. A tensor inside of anything else cannot be replaced; such a call is skipped.
 """
 
@@ -22,13 +22,13 @@ _MAPPINGS = (dict, OrderedDict)
 
 @dataclass(frozen=True)
 class Arguments:
-    """Positional and keyword arguments; tensors are counted in the order in which they stand, from 0."""
+    """Positional and keyword arguments; tensors are numbered in their order, from 0."""
 
     positional: tuple[Any, ...]
     keywords: Mapping[str, Any]
 
     def tensors(self) -> list[Any]:
-        """All tensors. Skipped where one could not be replaced, or an argument is code of the user."""
+        """Return all tensors. Skipped where one could not be replaced, or an argument is code of the user."""
         values = [*self.positional, *self.keywords.values()]
         tree = tree_of(values)
         if tree.lost:  # one that contains itself, for instance
@@ -42,7 +42,7 @@ class Arguments:
         return tensors
 
     def target(self, is_floating: Callable[[Any], bool]) -> range:
-        """The places, among all tensors, of those of the argument that is perturbed.
+        """Return the places, among all tensors, of those of the argument that is perturbed.
 
         That is the first positional argument that is a floating-point tensor or a container with one, or else the
         first such keyword argument. Skipped where there is none.
@@ -56,7 +56,7 @@ class Arguments:
         raise Skipped(Cause.NO_INPUT if at else Cause.NO_TENSOR)
 
     def replaced(self, tensors: Sequence[AnyTensor]) -> "Arguments":
-        """The same arguments with other tensors, in containers of their own."""
+        """Return the same arguments with other tensors, in containers of their own."""
         others = iter(tensors)
         positional = tuple(_rebuilt(value, others) for value in self.positional)
         return Arguments(positional, {key: _rebuilt(value, others) for key, value in self.keywords.items()})
@@ -88,7 +88,7 @@ def _rebuilt(value: Any, tensors: Iterator[Any]) -> Any:
 
 
 def rebuilt(result: Any, tensors: Sequence[AnyTensor]) -> Any:
-    """A call's result with other tensors in the place of its own, and of the same structure."""
+    """Return a call's result with other tensors, in the same structure."""
     others = iter(tensors)
     if isinstance(result, tuple) and not _is_sequence(result):  # torch.return_types, which take one iterable
         return type(result)([_rebuilt(member, others) for member in result])
@@ -96,7 +96,7 @@ def rebuilt(result: Any, tensors: Sequence[AnyTensor]) -> Any:
 
 
 def outputs_of(result: Any) -> list[tuple[int | None, Any]]:
-    """The tensors of a result, each with its place in it: None where the result is one tensor."""
+    """Return the tensors of a result, each with its place in it: None where the result is one tensor."""
     if is_tensor(result):
         return [(None, result)]
     members: list[Any] = []

@@ -1,4 +1,4 @@
-"""How two outputs of a call differ: the ratio by which they are judged, and the sums of a relative change.
+"""The difference of two outputs of a call: the ratio by which they are judged, and the sums of a relative change.
 
 Both are computed block by block, so that what they need besides the arrays is small.
 """
@@ -41,14 +41,14 @@ def difference(original: Array, other: Array, of: Format, floor: float | None = 
             non_finite += int(np.count_nonzero(one_sided))
             unequal += int(np.count_nonzero((x != y) & ~(np.isnan(x) & np.isnan(y))))
             finite &= ~one_sided
-            apart, whole = (y - x)[finite], x[finite]
-            change += float(apart @ apart)
+            delta, whole = (y - x)[finite], x[finite]
+            change += float(delta @ delta)
             size += float(whole @ whole)
     return Difference(FLIPPED if lowest < 0 else highest, change, size, unequal, non_finite)
 
 
 def _blocks(original: Array, other: Array, of: Format) -> Iterator[tuple[Array, Array]]:
-    """Both as float64, a block at a time."""
+    """Return both as float64, a block at a time."""
     x, y = original.reshape(-1), other.reshape(-1)
     for start in range(0, x.size, _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -63,7 +63,7 @@ def _ratios(x: Array, y: Array, floor: float) -> Array:
 
 
 def judged(mode: Mode, found: Difference, tolerance: float) -> float | None:
-    """What is reported of an inconsistent output, `ratio - 1`; None where it is consistent.
+    """Return the reported difference of an inconsistent output, `ratio - 1`; None if it is consistent.
 
     Consistent is a ratio between `1 / tolerance` and `tolerance`. With `no_change` any element that differs is
     reported: where no ratio tells it, as infinity if one of the two is not finite, else as 0.
@@ -76,7 +76,7 @@ def judged(mode: Mode, found: Difference, tolerance: float) -> float | None:
 
 
 def relative(change: float, size: float) -> float:
-    """The relative change by its sums of squares: 0 where nothing changed, infinity where all was 0 before."""
+    """Return the relative change by its sums of squares: 0 where nothing changed, infinity where all was 0 before."""
     if change == 0:
         return 0.0
     return float(np.sqrt(change / size)) if size else float("inf")

@@ -8,7 +8,7 @@ FORMAT = 1
 
 
 def described(summary: Summary, tool: str, framework: str) -> dict[str, object]:
-    """The contents of `free_benchmark_summary.json`; `reference/format.md` has the keys."""
+    """Return the contents of `free_benchmark_summary.json`; `reference/format.md` has the keys."""
     return {
         "format": FORMAT,
         "tool": tool,

@@ -18,7 +18,7 @@ class Format:
     name: str
     dtype: type
     noise: float
-    """What `add_noise` adds."""
+    """The noise of `add_noise`."""
     epsilon: float
     """The distance of 1 from the next larger number."""
     tiny: float
@@ -48,7 +48,7 @@ RAISED = (FLOAT16, BFLOAT16)
 
 
 def format_of(dtype: object) -> Format | None:
-    """The format of a framework's dtype, by its text: `torch.float32`, `Float32`."""
+    """Return the format of a framework's dtype, by its text: `torch.float32`, `Float32`."""
     return FORMATS.get(str(dtype).rpartition(".")[2].lower())
 
 

@@ -1,4 +1,4 @@
-"""What is done to the values of an input: the modes of perturbation, as functions of an array.
+"""The modes of perturbation, as functions of the values of an input.
 
 None of them changes the array that it gets. An input that a mode has no use for is a `Skip`, with its cause.
 """
@@ -29,7 +29,7 @@ def _kept(values: Array, of: Format) -> Array:
 def add_noise(values: Array, of: Format) -> Array | Cause:
     """`x + eps` where `|x| > sqrt(eps)`, rounded to the format; eps is the format's `noise`.
 
-    The sum is computed in float32 at least. A cause where there are no elements, or the largest magnitude is below eps.
+    The sum is computed in float32 at least. A cause if there are no elements, or the largest magnitude is below eps.
     Where x is so large that the sum is rounded back to x, nothing changes (float32: |x| from 0.25 on).
     """
     if cause := _too_small(values, of):
@@ -41,9 +41,9 @@ def add_noise(values: Array, of: Format) -> Array | Cause:
 
 
 def bit_noise(values: Array, of: Format) -> Array | Cause:
-    """The lowest bit of each normal number flipped: a relative change of at most epsilon.
+    """Return the lowest bit of each normal number flipped: a relative change of at most epsilon.
 
-    A cause where there are no elements, the largest magnitude is below the format's `noise`, or the format is bfloat16.
+    A cause if there are no elements, the largest magnitude is below the format's `noise`, or the format is bfloat16.
     Infinities and NaN stay: an infinity with another bit would be NaN.
     """
     if of.bits is None:

@@ -1,6 +1,6 @@
 """The collector of a debugger with the task `free_benchmark`: it has the chosen APIs replaced while it is open.
 
-With `check` the training is not changed. With `fix` it is, as asked: calls are computed in float32, or on the CPU.
+With `check` the training is not changed. With `fix` calls are computed in float32, or on the CPU.
 """
 
 from functools import partial
@@ -64,7 +64,7 @@ class Perturber:
 
     @property
     def has_model(self) -> bool:
-        """None is needed."""
+        """Return True: no model is needed."""
         return True
 
     def check(self, model: AnyModel, token_range: Any = None) -> None:
@@ -105,7 +105,7 @@ class Perturber:
         return self._is_interrupted
 
     def interrupted(self, cause: str) -> None:
-        """There is no dump of the step that could say so."""
+        """Note the interrupt for `is_interrupted`; there is no dump of the step."""
         self._is_interrupted = self.in_step
 
     def recover(self) -> None:
@@ -157,4 +157,4 @@ class Perturber:
                 logger.warning(line)
 
     def _current(self) -> Recorder:
-        return self._session  # type: ignore[return-value]  # what is asked for here, it has: see `calls_of` and `guard`
+        return self._session  # type: ignore[return-value]  # it has the used attributes: see `calls_of` and `guard`

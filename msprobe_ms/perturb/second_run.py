@@ -186,7 +186,9 @@ class SecondRuns:
         return [(None, arrived[0][1])] if len(arrived) == 1 else list(arrived)
 
     def _read(self, results: Sequence[tuple[int | None, Any]]) -> tuple[Output, ...]:
-        self._wait_for([("", tensor) for _, tensor in results])  # here: an error of ours stays with us
+        self._wait_for(
+            [("", tensor) for _, tensor in results]
+        )  # here, so that an error of the second run does not reach the training
         return tuple(Output(p, self._values(tensor), of) for p, tensor in results if (of := self._format(tensor)))
 
     def _pairs(self, originals: Sequence[tuple[int | None, Any]], others: Sequence[Output]) -> tuple[Compared, ...]:

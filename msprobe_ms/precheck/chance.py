@@ -20,7 +20,7 @@ from .measures import Measures, measures_of
 from .standards import DROPOUT_LEAST, DROPOUT_ROUNDINGS, DROPOUT_SIGMAS, LIMITS, Criterion
 
 _AXES = {"dropout": None, "native_dropout": None, "Dropout": None, "dropout1d": 2, "dropout2d": 2, "dropout3d": 2}
-"""How many leading axes are dropped as one; None: each element by itself."""
+"""Number of leading axes that are dropped together; None: each element separately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Chance:
 
 
 def chance_of(call: RecordedCall) -> Chance | None:
-    """What is known of a dropout that is on; None for any other call."""
+    """Return the parameters of an active dropout; None for other calls."""
     if call.kind != "api":
         return None
     name = call.stem.rpartition(".")[2]
@@ -67,7 +67,7 @@ def outputs_of(call: RecordedCall, chance: Chance) -> Iterator[tuple[Leaf, Judge
 
 
 def _judged(record: Leaf, source: Array, chance: Chance, dropped: Array | None) -> tuple[Judgement, Measures]:
-    """An output held to its source; `dropped`: elements that have to be 0, None where that is not known."""
+    """Return an output held to its source; `dropped`: elements that have to be 0, None where that is not known."""
     y, x = np.asarray(record.array, np.float64), np.asarray(source, np.float64)
     if y.shape != x.shape:
         return Judgement(Status.ERROR, Criterion.SHAPE, Reason.SHAPE), Measures(0)

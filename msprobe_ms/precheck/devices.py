@@ -43,7 +43,7 @@ class Compared:
 
 
 def compared(target: Sequence[Row], golden: Sequence[Row]) -> list[Compared]:
-    """Every output of the target's details with that of the same name in the golden's, in the target's order."""
+    """Return every output of the target's details with that of the same name in the golden's, in the target's order."""
     others = {row["API Name"]: row for row in golden}
     return [_compared(row, others.get(row["API Name"])) for row in target]
 
@@ -95,6 +95,6 @@ def _number(row: Row, key: str) -> float | None:
 
 
 def _ratio(row: Row, other: Row, key: str, least: float) -> float | None:
-    """target / max(golden, least denominator); None where one is no number."""
+    """target / max(golden, least denominator); None if one is not a number."""
     a, b = _number(row, key), _number(other, key)
     return None if a is None or b is None else a / max(b, least)

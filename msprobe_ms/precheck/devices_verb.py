@@ -44,7 +44,7 @@ class Options(JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """Compare, write the files, print, and say with the exit code how it went."""
+    """Compare, write the files, print, and return the exit code."""
     from msprobe.base.verdicts import Verdicts, last_line
 
     from .devices import Cause, compared

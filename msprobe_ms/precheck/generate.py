@@ -24,7 +24,7 @@ from .script import Draw, Story, write_script
 
 
 def place_of(dump: Dump, call: str) -> int:
-    """The place of a call in a dump; the name of one of its outputs will do. UsageError where there is none."""
+    """Return the place of a call in a dump; the name of one of its outputs will do. UsageError where there is none."""
     names = dump.columns.names
     for name in (call, call.rpartition(".output.")[0]):
         if name in dump.place:
@@ -43,7 +43,7 @@ def write(
     executor: Executor | None = None,
     is_reduced: bool = False,
 ) -> tuple[Path, Path, str]:
-    """Write the script of a call and its data; gives their paths, and what is said of the call.
+    """Write the script of a call and its data; return their paths, and the finding about the call.
 
     A seed draws the inputs, None takes the recorded ones. With an executor the call is executed; `is_reduced`: and made
     smaller while it stays wrong. UsageError where the call cannot be rebuilt, or is not wrong and was to be reduced.
@@ -88,7 +88,7 @@ def _without_outputs(call: RecordedCall) -> RecordedCall:
 
 
 def _best(call: RecordedCall) -> References:
-    """The references of the candidate that explains the outputs best."""
+    """Return the references of the candidate that explains the outputs best."""
     refused: NotReplayed | None = None
     best: tuple[int, References] | None = None
     for found in references(call, WHOLE):

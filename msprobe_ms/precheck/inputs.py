@@ -1,7 +1,7 @@
 """Inputs drawn to recorded statistics, for calls whose tensors were not saved.
 
-Each call has a random stream of its own, from the seed and the call's name: operands of one shape differ, and a call
-has the same inputs however many others are checked beside it.
+Each call has a separate random stream, from the seed and the call's name: operands of one shape differ, and a call
+has the same inputs regardless of the other checked calls.
 """
 
 import zlib
@@ -24,7 +24,7 @@ _PERMUTED = ("scatter", "index_copy", "index_put", "setitem", "put", "gather_nd"
 
 
 def stream(seed: int, name: str) -> Generator:
-    """The random numbers of one call."""
+    """Return the random numbers of one call."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 

@@ -1,4 +1,4 @@
-"""Which APIs of a dump are checked: by white and black list, from the command line or the user's configuration."""
+"""The checked APIs of a dump: white and black list, from the command line or the user's configuration."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Lists:
     black: tuple[str, ...] = ()
 
     def chosen(self, apis: Sequence[Api]) -> list[Api]:
-        """The APIs to be checked, in their order; UsageError for an entry of the white list that means none."""
+        """Return the APIs to be checked, in their order; UsageError for an entry of the white list that means none."""
         words = {api.name: _words(api.name) for api in apis} if self.white else {}
         for entry in self.white:
             if not any(entry in found for found in words.values()):
@@ -37,7 +37,7 @@ class Lists:
         return [api for api in apis if self.has(api)]
 
     def has(self, api: Api) -> bool:
-        """Whether an API is to be checked."""
+        """Return whether an API is checked."""
         if not self.white and not self.black:
             return True
         words = _words(api.name)
@@ -50,7 +50,7 @@ def _words(name: str) -> set[str]:
 
 
 def split(text: str) -> tuple[str, ...]:
-    """The entries of an option, separated by commas."""
+    """Return the entries of an option, separated by commas."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
@@ -63,7 +63,7 @@ def from_configuration(path: str) -> Lists:
     """`white_list` and `black_list` of a config.json: of its sections `run_ut` and `acc_check`, and of its top level.
 
     SettingsError for a file that cannot be read, a list that is not one, and a misspelled key. It is logged where there
-    is no list at all, and what is not read.
+    is not a list, and entries that are not read.
     """
     file = Path(path)
     try:

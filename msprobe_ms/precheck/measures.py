@@ -126,7 +126,7 @@ def to_bfloat16(values: Array) -> Array:
 
 
 def _plain(n: Array, b: Array) -> dict[str, Any]:
-    """What needs no dtype."""
+    """Return the measures that do not depend on the dtype."""
     r = np.abs(n - b)
     by = np.abs(b)
     relative = r / np.where(by == 0, TINY, by)

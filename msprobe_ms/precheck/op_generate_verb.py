@@ -79,7 +79,7 @@ def run(options: Options) -> int:
 
 
 def read_settings(file: Path) -> Settings:
-    """The configuration; SettingsError for a key or value that cannot be meant."""
+    """Return the configuration; SettingsError for a key or value that cannot be meant."""
     content = _json(file)
     known = {name: type(value) for name, value in vars(Settings()).items()}
     for key, value in content.items():
@@ -112,7 +112,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _dump(settings: Settings, folder: Path) -> "Dump":
-    """The dump, or what an earlier extract kept of it; the extract is written where a path for it is given."""
+    """Return the dump, or what an earlier extract kept of it; the extract is written where a path for it is given."""
     from msprobe.store.reader import find, read
 
     if settings.dump_json_path:

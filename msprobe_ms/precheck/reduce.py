@@ -1,6 +1,6 @@
 """A call made smaller while it stays wrong: shorter axes, then simpler values.
 
-Each step is executed on the device and judged again; what the framework or the reference does not take is no step.
+Each step is executed on the device and judged again; a call that the framework or the reference rejects is not a step.
 """
 
 from collections.abc import Callable, Iterator
@@ -68,7 +68,7 @@ def _tensors(call: RecordedCall) -> list[Leaf]:
 
 
 def _shorter(call: RecordedCall) -> Iterator[RecordedCall]:
-    """Calls with half of an axis: of all axes of one length at once, then of one tensor's alone."""
+    """Calls with half of an axis: of all axes of one length together, then of single tensors."""
     found = _tensors(call)
     sizes = sorted({n for leaf in found for n in leaf.shape if n > 1}, reverse=True)
     for size in sizes:
@@ -98,7 +98,7 @@ def _rounded(leaf: Leaf, digits: int) -> Array:
 
 
 def _with(call: RecordedCall, change: Callable[[Leaf], Array], sizes: tuple[int, int] | None = None) -> RecordedCall:
-    """A call with changed tensors; a number in a tuple that is the old length becomes the new one."""
+    """Return a call with changed tensors; a number in a tuple that is the old length becomes the new one."""
     made: dict[Leaf, Leaf] = {}
 
     def leaf_of(leaf: Leaf) -> Leaf:

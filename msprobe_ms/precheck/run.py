@@ -1,7 +1,7 @@
 """All APIs of a dump, or those that are wanted: in this process, or in several that take work as they are free.
 
-Whatever executes kernels does so in a process of its own: a kernel that crashes takes no result with it. Its APIs are
-tried again one by one, and the one that crashes is skipped, and says so.
+Kernels are executed in separate processes, so a kernel that crashes does not lose other results. The APIs of its task
+are tried again individually, and the one that crashes is reported as skipped.
 """
 
 from collections.abc import Generator, Sequence
@@ -28,7 +28,7 @@ MOST = 32
 
 @dataclass(frozen=True)
 class Options:
-    """How calls are checked. `seed`: of drawn inputs, None for recorded ones. `is_run`: execute the calls, or judge
+    """Options of the check. `seed`: of drawn inputs, None for recorded ones. `is_run`: execute the calls, or judge
     what was recorded. `devices` are shared out among the processes. `save`: the folder for the tensors of what is
     wrong; empty for none."""
 
@@ -88,7 +88,7 @@ def _dump(path: str) -> Dump:
 
 
 def _checked(task: _Task) -> list[Checked]:
-    """What a worker does: the APIs of one task."""
+    """Check the APIs of one task, in a worker."""
     options, dump = task.options, _dump(task.dump)
     executor = executor_of(dump.framework, _device(task)) if options.is_run else None
     inputs = Inputs(options.seed, executor)

@@ -28,5 +28,5 @@ def _save(folder: Path, found: Iterable[Leaf]) -> None:
         make_folder(folder)
         for leaf in dict.fromkeys(found):
             write_npy(str(folder / f"{safe_name(leaf.record.name)}.npy"), leaf.array)
-    except (OSError, DumpError, CannotReplay) as err:  # a full disk keeps nobody from checking on
+    except (OSError, DumpError, CannotReplay) as err:  # a full disk does not end the check
         once("error data", f"{folder}: tensors could not be saved ({err})")

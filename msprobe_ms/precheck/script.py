@@ -1,4 +1,4 @@
-"""A script that reproduces one call: under 80 lines beside an npz file, and runs without this tool.
+"""A script that reproduces one call: under 80 lines next to an npz file, which runs without this tool.
 
 The npz holds the inputs, what the outputs should be in float64, and how far each element may be off, so that the script
 needs NumPy and the framework alone. Of drawn inputs it may hold several draws.
@@ -99,7 +99,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Story:
-    """What stands at the top of the script."""
+    """Return the top of the script."""
 
     title: str
     finding: str
@@ -215,7 +215,7 @@ def _arguments(call: RecordedCall, framework: str, names: Mapping[Leaf, str]) ->
 
 
 def _results(draws: Sequence[Draw]) -> str:
-    """What is held to which tolerance, and the two tables that msprobe's scripts write."""
+    """Return the tolerances, and the two tables that msprobe's scripts write."""
     of, call = draws[0].of, draws[0].call
     places = _places(call, of)
     rows = ", ".join(

@@ -1,10 +1,10 @@
 """The standards that an output is held to, as data: limits by dtype, and which operation has which standard.
 
-Sources. [spec] names the table of limits that the precheck of msprobe uses for PyTorch, and whose names users know:
-binary consistency, absolute threshold, ULP, thousandth, benchmark, and the basic judgement. [IEEE] is IEEE 754-2019,
-and for bfloat16 its definition as the upper half of a float32. [Higham] is N. Higham, "Accuracy and Stability of
-Numerical Algorithms", 2nd edition, chapters 3 and 4: a sum of n terms errs by up to n u, at random signs by about
-sqrt(n) u. [measured] are numbers of ours, by healthy kernels of MindSpore 2.10 on CPU (benchmarks/precheck/README.md).
+Sources. [spec] is the table of limits that the precheck of msprobe uses for PyTorch, whose names users know: binary
+consistency, absolute threshold, ULP, thousandth, benchmark, and the basic judgement. [IEEE] is IEEE 754-2019, and for
+bfloat16 its definition as the upper half of a float32. [Higham] is N. Higham, "Accuracy and Stability of Numerical
+Algorithms", 2nd edition, chapters 3 and 4: a sum of n terms errs by up to n u, at random signs by about sqrt(n) u.
+[measured] are measurements of this tool, with correct kernels of MindSpore 2.10 on CPU (benchmarks/precheck/README.md).
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class Criterion(Enum):
-    """What decided about an output."""
+    """The criterion that decided about an output."""
 
     SHAPE = "shape"
     DTYPE = "dtype"
@@ -32,7 +32,7 @@ class Criterion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a dtype is allowed.
+    """The limits of a dtype.
 
     `unit`: unit roundoff, half the distance from 1 to the next number. `mantissa`, `min_exponent`: of the format.
     `small`: up to this size of the golden value errors are taken absolutely. `small_absolute`: and may be so large, by
@@ -76,8 +76,8 @@ THOUSANDTH_SHARE = 0.999
 """Thousandth standard [spec]: the share of elements with a relative error below 1e-3."""
 
 DROPOUT_SIGMAS, DROPOUT_LEAST = 6.0, 100
-"""The share of elements that a dropout keeps may differ from 1 - p by so many standard deviations of the binomial
-distribution, which happens by chance in one of 5e8 outputs; looked at from so many elements on [spec]."""
+"""The share of elements that a dropout keeps may differ from 1 - p by this number of standard deviations of the
+binomial distribution, which happens by chance in one of 5e8 outputs; checked from this number of elements on [spec]."""
 
 DROPOUT_ROUNDINGS = 4.0
 """Relative error of a kept element in units of u: 1 / (1 - p) and the product are rounded [Higham]."""
@@ -94,7 +94,7 @@ RATIOS: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How large |output - golden| may be, in units of the sensitivity S of the output (`replay.residual`).
+    """The limit of |output - golden|, in units of the sensitivity S of the output (`replay.residual`).
 
     Elementwise: z = |r| / max(S, 0.05 rms S) <= `peak` u + growth; over all elements: rms z <= `mean` u + growth, where
     u is the unit roundoff of the output's dtype, and growth is `sums` sqrt(terms) times that of float32: half

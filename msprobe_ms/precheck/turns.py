@@ -19,7 +19,7 @@ _ORDER = (Status.SKIP, Status.PASS, Status.WARNING, Status.ERROR)
 
 @dataclass(slots=True)
 class Turn:
-    """What became of one distinct call.
+    """The state of one distinct call.
 
     `checked`: how often. `over_budget`, `over_memory`: calls whose turn it was, and for which there was no time or
     memory left. `worst`: of its verdicts. `closed`: why it is never checked; empty for all others. `now`, `before`:
@@ -72,7 +72,7 @@ class Turns:
         turn.worst = max(turn.worst, status, key=_ORDER.index)
 
     def is_due(self, function: str) -> bool:
-        """Whether a call of a function may have its turn."""
+        """Return whether a call of a function is due."""
         known = self._by_function.get(function)
         return known is None or any(not turn.closed and turn.checked <= self._round for turn in known)
 

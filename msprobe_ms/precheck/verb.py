@@ -126,7 +126,7 @@ class Options(WorkersOrZero, JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """Check, write the files, print, and say with the exit code how it went."""
+    """Check, write the files, print, and return the exit code."""
     from msprobe.store.reader import find, read
 
     from .check import apis_of
@@ -199,7 +199,7 @@ def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execu
         raise UsageError(
             f"{options.dump}: is a dump of {dump.framework or 'an unknown framework'}, whose calls cannot be checked"
         )
-    if dump.task not in ("statistics", "tensor", "acc_check"):  # the last holds what a training found wrong
+    if dump.task not in ("statistics", "tensor", "acc_check"):  # the last contains the wrong calls of a training
         raise UsageError(
             f"{options.dump}: is a dump of task {dump.task}; collect task tensor or statistics, level L1 or mix"
         )

@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What is known of an operation's derivative, which decides how its sensitivity is computed."""
+    """Properties of an operation's derivative, which determine how its sensitivity is computed."""
 
     BILINEAR = "a sum of products of input elements with coefficients of 1"
     ELEMENTWISE = "each output element depends on one element of each input, up to broadcasting"
@@ -114,7 +114,7 @@ _TABLE: Mapping[Kind, str] = {
         empty empty_like new_empty empty_strided
     """,
 }
-"""By kind: `name=alias=alias`, where aliases compute the same up to the form of their arguments. Marks behind a name:
+"""By kind: `name=alias=alias`, where aliases compute the same up to the form of their arguments. Marks after a name:
 `!` accumulates, `#` indices."""
 
 REFLECTED = {
@@ -128,7 +128,7 @@ REFLECTED = {
     "rfloordiv": "floor_divide",
     "rmod": "remainder",
 }
-"""Operators whose operands stand the other way round."""
+"""Operators with exchanged operands."""
 
 
 def _parsed() -> dict[str, Operation]:
@@ -147,7 +147,7 @@ OPERATIONS: Mapping[str, Operation] = _parsed()
 
 
 def operation(name: str) -> Operation | None:
-    """The operation of a function's plain name, an alias included; None where there is none."""
+    """Return the operation of a function's plain name, an alias included; None where there is none."""
     return OPERATIONS.get(name)
 
 

@@ -1,4 +1,4 @@
-"""What a record does not tell of a call: attributes of primitives and options of layers, as candidates to be tried.
+"""Options that a record does not contain: attributes of primitives and options of layers, as candidates to be tried.
 
 Each function takes the call and the arguments that are bound already, by the names of the reference's parameters, and
 gives pairs of a label and further arguments. Shapes rule candidates out. The usual values come first.
@@ -21,12 +21,12 @@ NO_CHOICE: Options = (("", {}),)
 
 
 def label_of(**options: Any) -> str:
-    """The label of a candidate: `eps=1e-05,training=True`."""
+    """Return the label of a candidate: `eps=1e-05,training=True`."""
     return ",".join(f"{name}={value}" for name, value in options.items())
 
 
 def shape_of_output(call: RecordedCall) -> tuple[int, ...]:
-    """The recorded shape of the first output; CannotReplay without one."""
+    """Return the recorded shape of the first output; CannotReplay without one."""
     leaf = call.outputs.get(("0",))
     if leaf is None:
         raise CannotReplay(Cause.NOTHING_TO_MEASURE, call.name)
@@ -34,7 +34,7 @@ def shape_of_output(call: RecordedCall) -> tuple[int, ...]:
 
 
 def _each(**choices: Iterable[Any]) -> Options:
-    """Every combination of values, the last name's changing fastest."""
+    """Return every combination of values, the last name's changing fastest."""
     for values in product(*choices.values()):
         options = dict(zip(choices, values, strict=True))
         yield label_of(**options), options
@@ -52,7 +52,7 @@ def transposes(call: RecordedCall, bound: Bound) -> Options:
 
 
 def data_format(call: RecordedCall, bound: Bound) -> Options:
-    """Which axis a bias belongs to."""
+    """Return the axis of a bias."""
     x, size = bound["x"].shape, bound["bias"].shape[0]
     if len(x) < 3 and x[-1] == size:
         yield "", {"data_format": "NHWC"}
@@ -63,7 +63,7 @@ def data_format(call: RecordedCall, bound: Bound) -> Options:
 
 
 def transposed_weights(call: RecordedCall, bound: Bound) -> Options:
-    """Whether the weights of a grouped product are transposed."""
+    """Return whether the weights of a grouped product are transposed."""
     k, shape = bound["x"][0].shape[-1], bound["weight"][0].shape
     fitting = [each for each in (False, True) if shape[-1 if each else -2] == k]
     return [(label_of(transpose_b=each), {"transpose_b": each}) for each in fitting]
@@ -75,17 +75,17 @@ def nesterov(call: RecordedCall, bound: Bound) -> Options:
 
 
 def usual_momentum(call: RecordedCall, bound: Bound) -> Options:
-    """The same, where other attributes are at their defaults."""
+    """Return the same, where other attributes are at their defaults."""
     return _each(nesterov=(False, True))
 
 
 def ahead(call: RecordedCall, bound: Bound) -> Options:
-    """Whether a kernel counts the steps from 0."""
+    """Return whether a kernel counts the steps from 0."""
     return _each(ahead=(0, 1))
 
 
 def epsilon(call: RecordedCall, bound: Bound) -> Options:
-    """The epsilon of a norm, where it was not recorded."""
+    """Return the epsilon of a norm, where it was not recorded."""
     return NO_CHOICE if "eps" in bound else _each(eps=(1e-5, 1e-6, 1e-12, 1e-7, 1e-8, 1e-3))
 
 
@@ -96,30 +96,30 @@ def batch_norm(call: RecordedCall, bound: Bound) -> Options:
 
 
 def groups(call: RecordedCall, bound: Bound) -> Options:
-    """The number of groups, and epsilon."""
+    """Return the number of groups, and epsilon."""
     channels = bound["x"].shape[1]
     counts = dict.fromkeys(n for n in (32, 16, 8, 4, 2, 1, channels) if channels % n == 0)
     return _each(groups=counts, eps=(1e-5, 1e-6))
 
 
 def approximate(call: RecordedCall, bound: Bound) -> Options:
-    """Which GELU."""
+    """Return the variant of GELU."""
     return _each(approximate=("none", "tanh"))
 
 
 def slope(call: RecordedCall, bound: Bound) -> Options:
-    """The slope of a leaky ReLU: PyTorch's default, MindSpore's, that of the YOLO paper."""
+    """Return the slope of a leaky ReLU: PyTorch's default, MindSpore's, that of the YOLO paper."""
     return _each(negative_slope=(0.01, 0.2, 0.1))
 
 
 def axis(call: RecordedCall, bound: Bound) -> Options:
-    """The axis of a softmax."""
+    """Return the axis of a softmax."""
     axes = len(bound["x"].shape)
     return _each(dim=dict.fromkeys((-1, 1 - axes, *range(2 - axes, -1), -axes)))
 
 
 def join_axis(call: RecordedCall, bound: Bound) -> Options:
-    """The axis of a concatenation: the one whose size changes."""
+    """Return the axis of a concatenation: the one whose size changes."""
     if "axis" in bound:
         return NO_CHOICE
     first, out = bound["tensors"][0].shape, shape_of_output(call)
@@ -127,7 +127,7 @@ def join_axis(call: RecordedCall, bound: Bound) -> Options:
 
 
 def stack_axis(call: RecordedCall, bound: Bound) -> Options:
-    """The new axis."""
+    """Return the new axis."""
     if "axis" in bound:
         return NO_CHOICE
     out, count, each = shape_of_output(call), len(bound["tensors"]), bound["tensors"][0].shape
@@ -139,7 +139,7 @@ def _axes(found: list[int]) -> Options:
 
 
 def split_axis(call: RecordedCall, bound: Bound) -> Options:
-    """The axis of a split into equal parts."""
+    """Return the axis of a split into equal parts."""
     count, x, out = len(call.outputs), bound["x"].shape, shape_of_output(call)
     fitting = (i for i, (a, b) in enumerate(zip(x, out, strict=False)) if a == b * count and a != b)
     return [("", {"axis": next(fitting, 0), "count": count})]
@@ -183,7 +183,7 @@ def mean_windows(call: RecordedCall, bound: Bound) -> Options:
 
 
 def pad_mode(call: RecordedCall, bound: Bound) -> Options:
-    """MindSpore's pad_mode of a function as (before, after); of "same" the odd one comes behind."""
+    """MindSpore's pad_mode of a function as (before, after); for "same" the odd element is after."""
     mode = bound.get("pad_mode") or "valid"
     kernel, x = bound["weight"].shape[2:], bound["x"].shape[2:]
     strides, dilations = _by_axis(bound.get("stride", 1), len(x)), _by_axis(bound.get("dilation", 1), len(x))
@@ -254,7 +254,7 @@ def _windows(
 
 
 def _pads(n: int, k: int, out: int, stride: int, dilation: int) -> dict[str, tuple[int, int]]:
-    """The paddings (before, after) of one axis that give the recorded size, by the way of padding."""
+    """Return the paddings (before, after) of one axis that give the recorded size, by the way of padding."""
     span = dilation * (k - 1) + 1
     ways = {"half": (span // 2,) * 2, "valid": (0, 0), "same": _same(n, k, stride, dilation)}
     ways |= {f"{p}": (p, p) for p in range(1, min(span, 4)) if p != span // 2}
@@ -266,7 +266,7 @@ def _pads(n: int, k: int, out: int, stride: int, dilation: int) -> dict[str, tup
 
 
 def _same(n: int, k: int, stride: int, dilation: int) -> tuple[int, int]:
-    """How "same" pads: as many windows as n / stride, rounded up; the odd one comes behind."""
+    """Return the padding of "same": n / stride windows, rounded up; the odd element is after."""
     out = -(-n // stride)
     total = max((out - 1) * stride + dilation * (k - 1) + 1 - n, 0)
     return total // 2, total - total // 2

@@ -9,7 +9,7 @@ from .options import Choose
 
 @dataclass(frozen=True)
 class Own:
-    """How calls of one name are replayed.
+    """The replay of calls of one name.
 
     `parameters` are those of the reference's function, in the order of the recorded arguments; the function does not
     take one that begins with "?", which must be None or empty ("?none"), 1 ("?keep_prob"), 0 or False ("?zero"), or may

@@ -1,4 +1,4 @@
-"""What a recorded call means: its operation, and as candidates the reference functions with their arguments.
+"""The meaning of a recorded call: its operation, and as candidates the reference functions with their arguments.
 
 A call of PyTorch, or of PyTorch's API on MindSpore, is its own reference. A call of MindSpore has a row in `own`, or
 is translated by the table of `mapping`. Torch is not needed here.
@@ -63,7 +63,7 @@ class Plan:
 
 
 def plan_of(call: RecordedCall) -> Plan:
-    """How a call is executed again; CannotReplay where that is not known."""
+    """Return how a call is executed again; CannotReplay if that is unknown."""
     if not call.outputs:
         raise CannotReplay(Cause.NOTHING_TO_MEASURE, call.name)
     if call.kind == "cell":
@@ -149,7 +149,7 @@ def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, pair.ms) from err
     made = _of_pytorch(call, family, name, args, kwargs, pair.output)
     constructed = {*pair.attributes, *(of for of in pair.dropped if of not in pair.ms_signature)}
-    if pair.ms.startswith("Primitive."):  # what it is constructed with stands behind the star
+    if pair.ms.startswith("Primitive."):  # the arguments of its constructor are after the star
         constructed |= {*pair.ms_signature.keywords}
     constructed -= {of for of, value in pair.dropped.items() if value is None}  # any value means the same
     is_exhaustive = constructed <= {*_AXES, *_DEFAULTED, *call.kwargs}
@@ -159,7 +159,7 @@ def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
 
 
 def _with_axes(pair: Correspondence, plain: Candidate) -> Iterator[Candidate]:
-    """A primitive's axis and whether it keeps axes of size 1, which no record has; the default comes first."""
+    """Return a primitive's axis and whether it keeps axes of size 1, which no record has; the default comes first."""
     axes = next((len(leaf.shape) for leaf in plain.args if isinstance(leaf, Leaf)), 0)
     choices: dict[str, tuple[Any, ...]] = {}
     for of, to in pair.attributes.items():
@@ -176,7 +176,7 @@ def _with_axes(pair: Correspondence, plain: Candidate) -> Iterator[Candidate]:
 
 
 def _bound(call: RecordedCall, row: Own) -> dict[str, Any]:
-    """The arguments of a call by the names of the reference's parameters."""
+    """Return the arguments of a call by the names of the reference's parameters."""
     parameters = row.parameters.split()
     if len(call.args) > len(parameters):
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, call.stem)

@@ -1,4 +1,4 @@
-"""One recorded call taken apart: its arguments as Python passed them, its parameters, outputs and gradients.
+"""The parts of one recorded call: its arguments as Python passed them, its parameters, outputs and gradients.
 
 Tensors are `Leaf`s, which are read when they are needed. A backward call comes with its forward's arguments, and with
 the argument that each gradient belongs to.
@@ -20,7 +20,7 @@ from msprobe.store.record import Dump, Record
 
 @dataclass(frozen=True)
 class Residual:
-    """How far one recorded output is from the float64 reference on the call's own recorded inputs.
+    """The residual of one recorded output: its distance from the float64 reference on the call's recorded inputs.
 
     `part` and `path` name the record. `count` is the number of elements measured: all, or those of the sample of a very
     large call. The figures are those of `residual.measured`, which has their formulas.
@@ -45,7 +45,7 @@ class Replayed:
     `residuals` are per candidate of what the record does not tell (`eps=1e-05`); the only key is "" where there is
     nothing to choose. `is_exhaustive` is False where the candidates are the usual values of an option and the call may
     have had another one (an epsilon, a stride, any attribute of a primitive): a residual that is large under every
-    candidate then says nothing.
+    candidate then has no meaning.
     """
 
     operation: str
@@ -112,7 +112,7 @@ class Leaf:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As the record says."""
+        """Return the recorded value."""
         return self.record.shape or ()
 
     @property
@@ -122,7 +122,7 @@ class Leaf:
 
     @property
     def is_floating(self) -> bool:
-        """Whether it is a real floating tensor."""
+        """Return whether it is a tensor with a real floating-point dtype."""
         return "float" in self.dtype
 
     @cached_property
@@ -134,7 +134,7 @@ class Leaf:
         return array
 
     def loaded(self) -> Array:
-        """The content of the record's file; CannotReplay where there is none, or it cannot be read."""
+        """Return the content of the record's file; CannotReplay where there is none, or it cannot be read."""
         if not self.record.file:
             raise CannotReplay(Cause.MISSING_TENSOR, self.record.name)
         try:
@@ -194,7 +194,7 @@ class RecordedCall:
 
 
 def call_of(dump: Dump, at: int) -> RecordedCall:
-    """The call at a place of a dump; CannotReplay where it is none, or its forward is not there."""
+    """Return the call at a place of a dump; CannotReplay where it is none, or its forward is not there."""
     call = dump.calls[at]
     name = names.parse(call.name)
     if name.kind not in ("api", "cell") or not name.direction:
@@ -226,7 +226,7 @@ def call_of(dump: Dump, at: int) -> RecordedCall:
 
 
 def _numbers(dump: Dump, records: Sequence[Record]) -> dict[Path, Leaf]:
-    """The whole numbers and bools that a call without tensors returned, such as a shape."""
+    """Return the whole numbers and bools that a call without tensors returned, such as a shape."""
     return {
         r.path: Number(dump, replace(r, kind="tensor", dtype=_NUMBERS[r.type], shape=()))
         for r in records
@@ -302,7 +302,7 @@ def _value(dump: Dump, record: Record) -> Any:
 
 
 def leaves(value: Any) -> Iterator[Leaf]:
-    """Every tensor in a tree of arguments, in order."""
+    """Return every tensor in a tree of arguments, in order."""
     if isinstance(value, Leaf):
         yield value
     elif isinstance(value, (tuple, list)):

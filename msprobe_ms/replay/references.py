@@ -1,4 +1,4 @@
-"""What the outputs of a recorded call should have been: values in float64, each with its sensitivity.
+"""The expected outputs of a recorded call: values in float64, each with its sensitivity.
 
 `replay.references` computes them, `replay.replay` measures recorded outputs against them; who has outputs of another
 execution of the call (`with_outputs`) judges them by the same values.
@@ -12,12 +12,12 @@ from .operations import Operation
 from .recorded import Array, Leaf, Path, RecordedCall
 
 WHOLE = 1 << 20
-"""Elements of all tensors of a call up to which it is replayed whole, where nothing else is asked for."""
+"""Elements of all tensors of a call up to which it is replayed whole by default."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What one output or gradient should have been.
+    """The expected value of one output or gradient.
 
     `record` is the recorded output, or the part of it that the value stands for: its `array` has what is judged.
     `value` is float64, or int64 and bool. `sensitivity` has the shape of the value (`reference.sensitivity`); None
@@ -62,12 +62,12 @@ class Given(Leaf):
         return self.content
 
     def loaded(self) -> Array:
-        """The same: there is no file."""
+        """Return the same: there is no file."""
         return self.content
 
 
 def given(leaf: Leaf, content: Array, dtype: str = "") -> Given:
-    """A leaf with other elements in the place of a recorded one."""
+    """Return a leaf with other elements in the place of a recorded one."""
     record = replace(leaf.record, shape=tuple(content.shape), dtype=dtype or leaf.record.dtype, file="")
     return Given(leaf.dump, record, content)
 

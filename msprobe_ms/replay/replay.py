@@ -24,7 +24,7 @@ from .references import WHOLE, References
 
 
 def replay(dump: Dump, at: int) -> Replayed | NotReplayed:
-    """The residuals of the call at a place of a dump's `calls`, forward or backward; or why there are none."""
+    """Return the residuals of the call at a place of a dump's `calls`, forward or backward; or why there are none."""
     return _attempted(lambda: call_of(dump, at))
 
 
@@ -48,7 +48,7 @@ def _attempted(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotRepl
 
 
 def references(call: RecordedCall, whole: int = WHOLE) -> Iterator[References | NotReplayed]:
-    """What the outputs of a call should have been, under each candidate, or why that is not known. Raises nothing.
+    """Return the expected outputs of a call for each candidate, or the reason why they are unknown. Does not raise.
 
     A call with more than `whole` elements is judged by a part of itself, if its operation allows that.
     """
@@ -71,7 +71,7 @@ def references(call: RecordedCall, whole: int = WHOLE) -> Iterator[References | 
 
 
 Place = tuple[bool, Part, Path]
-"""Of a record: whether it stands in the backward call, its part, its path."""
+"""Of a record: whether it is in the backward call, its part, its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Transformed(Leaf):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As the call's own record says."""
+        """Return the value of the call's record."""
         return self.own_shape
 
     @cached_property
@@ -108,12 +108,12 @@ class _Transformed(Leaf):
 
 
 def crossed(dump: Dump, at: int, other: Dump, partners: Mapping[Place, Partner]) -> Replayed | NotReplayed:
-    """The residuals of another dump's call against the function of the call at a place of `dump.calls`.
+    """Return the residuals of another dump's call against the function of the call at a place of `dump.calls`.
 
-    Two programs are written in two frameworks, so equal names say little: GELU is approximated on one side, an epsilon
-    is another. Here the golden's call, with its options, is executed in float64 on the inputs of the target's call, and
-    the outputs of the target's call are compared with that. Both sides of the residual have the same inputs, so however
-    far the two runs have drifted apart, only the function and the rounding of one kernel are left in it.
+    Two programs are written in two frameworks, so equal names are not sufficient: GELU is approximated on one side, an
+    epsilon is another. Here the golden's call, with its options, is executed in float64 on the inputs of the target's
+    call, and the outputs of the target's call are compared with that. Both sides of the residual have the same inputs,
+    so however far the two runs have drifted apart, only the function and the rounding of one kernel are left in it.
 
     `partners` are the other call's records by the places of this call's; each tensor input needs one. Outputs and
     gradients without one are left out; the residuals have the names of the other dump's records. Raises nothing.
@@ -166,8 +166,8 @@ def _share_of(a: Array, b: Array) -> float:
 
 
 def _exchanged(call: RecordedCall, other: Dump, partners: Mapping[Place, Partner]) -> RecordedCall:
-    """A call with the tensors of another dump."""
-    inputs: dict[Leaf, Leaf] = {}  # an argument stands in the call, and beside its gradient
+    """Return a call with the tensors of another dump."""
+    inputs: dict[Leaf, Leaf] = {}  # an argument is in the call, and next to its gradient
 
     def partner_of(leaf: Leaf, part: Part, is_backward: bool = False) -> Leaf | None:
         partner = partners.get((is_backward, part, leaf.record.path))

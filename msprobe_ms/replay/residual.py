@@ -22,7 +22,7 @@ the scores would hide whatever is wrong with the others."""
 
 
 class Range(NamedTuple):
-    """What a floating dtype can represent: its greatest finite value, and the error that underflow may leave."""
+    """The range of a floating dtype: its greatest finite value, and the error of underflow."""
 
     largest: float
     underflow: float
@@ -53,7 +53,7 @@ UNEQUAL = Figures(float("inf"), float("inf"), 0.0, 0.0, float("inf"))
 
 
 def measured(output: Array, reference: Array, sensitivity: Array, dtype: str = "float32") -> Figures:
-    """The figures of a floating output against its reference; the three arrays have one shape.
+    """Return the figures of a floating output against its reference; the three arrays have one shape.
 
     In float64. With r, z as at the top of this file, over the elements that are finite on both sides:
 
@@ -118,14 +118,14 @@ def _typical(sensitivity: Array) -> float:
 
 
 def _disagree(output: Array, reference: Array, largest: float) -> bool:
-    """Whether non-finite elements disagree; a reference that rounds beyond the dtype's range is an infinity."""
+    """Return whether non-finite elements disagree; a reference that rounds beyond the dtype's range is an infinity."""
     beyond = np.where(np.abs(reference) > largest, np.copysign(np.inf, reference), reference)
     same = (output == beyond) | (np.isnan(output) & np.isnan(reference))
     return not bool(same.all())
 
 
 def compared(output: Array, reference: Array, source: Array | None = None) -> Figures:
-    """The figures of an integer or bool output: all zero where equal, else eta, peak and relative are inf.
+    """Return the figures of an integer or bool output: all zero where equal, else eta, peak and relative are inf.
 
     With a `source` the integers are positions along one of its axes: they are equal where the elements there are.
     """
@@ -133,8 +133,8 @@ def compared(output: Array, reference: Array, source: Array | None = None) -> Fi
 
 
 def unequal(output: Array, reference: Array, source: Array | None = None) -> Array:
-    """Which elements of two integer or bool outputs of one shape are unequal, of positions those that lead to unequal
-    elements of the source."""
+    """Return which elements of two integer or bool outputs of one shape are unequal, of positions those that lead to
+    unequal elements of the source."""
     found = np.asarray(output != reference)
     if source is None or not found.any():
         return found

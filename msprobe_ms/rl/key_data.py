@@ -69,7 +69,7 @@ class KeyData:
                 self._keep(name, inner, array, dtype, framework.rank("mindspore") or 0, MINDSPORE)
 
     def run_root(self) -> Path:
-        """The folder of this run: the dump_path, or one inside it where another run has that."""
+        """Return the folder of this run: the dump_path, or one inside it where another run has that."""
         return run_folder(self._root, framework.rank(_first([])), DATA).folder
 
     def folder(self, name: str) -> str:
@@ -141,7 +141,7 @@ def failed(what: str, cause: BaseException) -> None:
 
 @contextmanager
 def logged(what: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None]:
-    """A failure while collecting never stops the training: it is logged; `passed` are mistakes of the user."""
+    """Return a failure while collecting never stops the training: it is logged; `passed` are mistakes of the user."""
     try:
         yield
     except passed:
@@ -151,7 +151,7 @@ def logged(what: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None
 
 
 def _tensors(name: str, data: Any) -> Iterator[Leaf]:
-    """The tensors inside, each with its positions and keys behind the name; None is passed over."""
+    """Return the tensors inside, each with its positions and keys behind the name; None is passed over."""
     tree = tree_of_value(data, name, fields=False)
     for lost in tree.lost:
         left_out(lost.kind, f"save_data: {lost.place[:200]}: {lost.cause}")
@@ -165,6 +165,6 @@ def _tensors(name: str, data: Any) -> Iterator[Leaf]:
 
 
 def _first(values: list[Any]) -> Framework:
-    """The framework to be asked for the rank first: that of the values, or the one that is there."""
+    """Return the framework to be asked for the rank first: that of the values, or the one that is there."""
     found = next((made_by for value in values if (made_by := framework.framework_of(value))), None)
     return found or ("mindspore" if "mindspore" in sys.modules else "pytorch")

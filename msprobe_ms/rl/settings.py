@@ -33,7 +33,7 @@ StageConfig = str | PathLike[str] | Mapping[str, Any]
 
 
 def number(value: object) -> int:
-    """A step or a token."""
+    """Return a step or a token."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise SettingsError(f"{quoted(value)} is not a number; write a non-negative integer")
     return parse_numbers([int(value)])[0]
@@ -89,7 +89,7 @@ class FlowSettings:
 
 
 def load(source: Any) -> FlowSettings:
-    """The settings from the argument of `MsProbe.config_init`.
+    """Return the settings from the argument of `MsProbe.config_init`.
 
     `source` is the section itself, as a mapping or as an object that has the fields as attributes; or something that
     has the section `msprobe_config`; or the path of such a YAML file. None is an empty section. Of an object only the
@@ -130,7 +130,7 @@ def _section(path: str | PathLike[str]) -> Any:
 
 
 def _fields(source: Any, where: str) -> dict[str, Any]:
-    """The fields by name; for a mapping all of its keys."""
+    """Return the fields by name; for a mapping all of its keys."""
     if source is None:
         return {}
     known = tuple(settings_of(FlowSettings))

@@ -121,7 +121,7 @@ class Stages:
 
 
 def _settings(above: Settings, tag: str, config: StageConfig, steps: str) -> Settings:
-    """The settings of a stage; where it writes, and in which steps, is the flow's."""
+    """Return the settings of a stage; where it writes, and in which steps, is the flow's."""
     try:
         if isinstance(config, Mapping):
             for key in ("dump_path", "step"):

@@ -32,8 +32,8 @@ class MindSporeNode(Node, Protocol):
 
 
 def _identity(node: MindSporeNode) -> Identity:
-    """Nodes are wrapped anew at each look. MindSpore 2.9 and later have an identity; before that an operation is known
-    by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be
+    """Each access creates a new wrapper of a node. MindSpore 2.9 and later have an identity; before that an operation
+    is known by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be
     distinguished).
     """
     return node.name() if node.is_leaf() else node._sequence_nr()
@@ -68,7 +68,7 @@ class TensorGradients:
     """Places gradient hooks on the tensors of one step; has the methods of `NodeGradients`."""
 
     running = True
-    """Nothing here knows."""
+    """Whether a backward runs is unknown here."""
 
     def __init__(self, hook: Callable[..., Callable[..., None]]) -> None:
         self._make = hook
@@ -83,7 +83,7 @@ class TensorGradients:
         return (ours if executor.requires_grad() else []), -1, sources
 
     def probe(self, tensors: list[Leaf]) -> int:
-        """Without nodes there are no sequence numbers."""
+        """Return -1: without nodes there are no sequence numbers."""
         return -1
 
     def place(self, backward: Backward, call: str, wanted: list[Leaf], outputs: list[Leaf], floor: int) -> None:
@@ -105,7 +105,7 @@ class TensorGradients:
             self._handles.pop().remove()
 
     def rest(self) -> None:
-        """Nothing here knows of a backward that runs."""
+        """Do nothing: whether a backward runs is unknown."""
 
     def _hook(
         self, tensor: Tensor, arrived: Callable[..., None], backward: Backward, place: str, expected: list[str]

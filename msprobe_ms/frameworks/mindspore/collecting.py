@@ -1,4 +1,4 @@
-"""MindSpore behind the collector's framework interface, with its recomputation and its dispatch mode.
+"""How calls of MindSpore are recorded, with its recomputation and its dispatch mode.
 
 Dispatch shows every operation that the framework dispatches, also in backward: `Dispatch.{its name}.0.forward`.
 Finer than functions and primitives: what is computed inside a recorded function or cell, and most of the backward,
@@ -8,7 +8,7 @@ gradients: the operations of the backward are calls of their own. The framework 
 Dispatch does not show: basic indexing (`x[0]`, `x[:, 1]`) and other views, operations in place (`add_`, `x[0] = 1`),
 anything inside `@jit` code and optimizers that are such, some kernels of the backward (those of LayerNorm and BiasAdd),
 and other threads. While the user is inside a mode of his own that he entered after `start`, only that one sees
-operations; `start` and `stop` stand on the same side of such a `with`.
+operations; call `start` and `stop` both inside or both outside of such a `with`.
 """
 
 import sys
@@ -65,7 +65,7 @@ HAS_DISPATCH = hasattr(utils, "MsDispatchMode")
 
 
 def dispatch_depth() -> int:
-    """How many dispatch modes are entered."""
+    """Return the number of entered dispatch modes."""
     from mindspore._c_expression import _DispatchGuardStack  # here: older versions have none
 
     return int(_DispatchGuardStack.depth())
@@ -90,7 +90,7 @@ def _dispatch_mode(current: Current) -> Any:
 
 
 _HAS_FINAL_CALLBACK = hasattr(executor, "queue_backward_final_callback")
-"""Whether the framework has a callback for the end of a whole backward; 2.7.0 has none."""
+"""Whether the framework has a callback for the end of a whole backward, which 2.7.0 does not have."""
 
 
 def _settle_gradients(gradients: tuple[Any, ...]) -> None:
@@ -98,7 +98,7 @@ def _settle_gradients(gradients: tuple[Any, ...]) -> None:
 
 
 _HAS_MEMORY = all(hasattr(mindspore.Tensor, name) for name in ("untyped_storage", "_version"))
-"""Whether a tensor tells its memory, and how often that was written; older versions do not."""
+"""Whether tensors have attributes for their memory and the number of writes to it; not in older versions."""
 
 
 def _plan_registering(guards: Patches) -> None:
@@ -156,7 +156,7 @@ class MindSpore(Framework):
         return isinstance(module, nn.Optimizer)
 
     def names_of(self, model: Any) -> Iterable[tuple[str, Any]]:
-        return ()  # each knows its own
+        return ()  # parameters have names
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
         return node_gradients(GRAPH, hook, flush) if HAS_NODES else TensorGradients(hook)

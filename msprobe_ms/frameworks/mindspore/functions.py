@@ -113,7 +113,7 @@ _METHODS = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDesc
 
 
 def functions() -> Iterator[tuple[Any, str, str]]:
-    """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
+    """Yield the recorded functions: owner of the attribute, its name, stem of the names of calls."""
     for prefix, module in NAMESPACES:
         public = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
         for name in sorted({*public, *FORGOTTEN.get(module.__name__, ())}):
@@ -128,7 +128,7 @@ def functions() -> Iterator[tuple[Any, str, str]]:
 
 
 def is_method(name: str) -> bool:
-    """Whether Tensor has a function of this name, and no property."""
+    """Return whether the attribute of Tensor with this name is a function, not a property."""
     return isinstance(getattr_static(Tensor, name, None), _METHODS)
 
 
@@ -185,8 +185,7 @@ class PrimitiveCalls:
     def add(self, roots: list[Any], patches: Patches, wanted: Stems = None) -> None:
         """Take in the primitives of models, also of their roots, whose stem is `wanted`.
 
-        Each model is looked at once, and not kept alive. An object that several cells hold goes by the first attribute
-        found.
+        Each model is examined once, and not kept alive. An object in several cells is named by the first attribute.
         """
         self._models = [known for known in self._models if known() is not None]
         for root in roots:

@@ -38,7 +38,7 @@ in_graph = AtCompile(_in_graph, eager=False)
 """Of `PrecisionDebugger.save`: where Python runs, a function that returns False; where the graph compiler reads the
 call, the constant True.
 
-So the compiler drops what stands behind `if in_graph(): return`, which it could neither compile nor run.
+The compiler drops the code after `if in_graph(): return`, which it could neither compile nor run.
 """
 
 
@@ -53,7 +53,7 @@ def _recorded(current: Current, wanted: Stems, original: Callable[..., Any]) -> 
         session = current()
         if session is None or not session.listens() or (wanted is not None and stem_of(executor) not in wanted):
             return original(executor, *args, **kwargs)
-        # the owner of a method stands before the arguments
+        # the owner of a method is before the arguments
         bound = partial(original, executor, *(args[:1] if executor.obj is not None else ()))
         return session.call_api(stem_of(executor), bound, args if executor.obj is None else args[1:], kwargs)
 
@@ -61,7 +61,7 @@ def _recorded(current: Current, wanted: Stems, original: Callable[..., Any]) -> 
 
 
 def stem_of(executor: Any) -> str:
-    """The stem of the calls of a compiled function, or of a cell with a compiled construct."""
+    """Return the stem of the calls of a compiled function, or of a cell with a compiled construct."""
     name = getattr(executor.fn, "__name__", type(executor.fn).__name__)
     is_cell = isinstance(executor.obj, nn.Cell) and name == "construct"
     return f"Jit.{type(executor.obj).__name__ if is_cell else name}"
@@ -126,7 +126,7 @@ def _unhooking(
 
 
 def _unhooked(argument: Any) -> Any:
-    """What is compiled for, without gradient hooks.
+    """Return an argument without gradient hooks.
 
     Where we have to hook tensors, for want of autograd nodes, the compiler would take our hooks into the graph. They
     still fire in PyNative: the graph is run with the very arguments.

@@ -1,9 +1,10 @@
 """Optimizers of MindSpore, which are cells that are called with the gradients.
 
 The optimizer's own `construct` is replaced by one that reports the gradients and calls it. Where Python runs they are
-read at once; while an optimizer's own graph is called from there (`nn.Adam` has one in PyNative mode), it has its
-`construct` back. In a graph operators pass the gradients on: to Python on a CPU, as files on a device that cannot call
-Python (not run on one). A graph that the framework cannot compile with these operators is compiled without them.
+read immediately; while the graph of an optimizer is called from there (`nn.Adam` has one in PyNative mode), its
+original `construct` is restored. In a graph operators pass the gradients on: to Python on a CPU, as files on a device
+that cannot call Python (not run on one). A graph that the framework cannot compile with these operators is compiled
+without them.
 """
 
 from collections.abc import Callable
@@ -62,7 +63,7 @@ def report_gradients(optimizer: object, probe: GradientProbe) -> None:
 
 
 class _Optimizer:
-    """One watched optimizer. Its number is what graphs know it by."""
+    """One watched optimizer; graphs refer to it by its number."""
 
     _all: "dict[int, _Optimizer]" = {}  # noqa: RUF012  # of this process
     _numbers = count()
@@ -183,7 +184,7 @@ def _plants() -> bool:
 
 
 def _path(optimizer: int, place: int, name: str) -> str:
-    """Where a graph writes a gradient, in the place of a file that says which."""
+    """Return the path to which a graph writes a gradient; its name contains the numbers of optimizer and parameter."""
     known = _Optimizer._all[int(optimizer)]
     known.dumped[int(place)] = name
     assert known.folder is not None
@@ -235,7 +236,7 @@ _ending = operator(_end)
 def _planted(
     original: Callable[..., Any], optimizer: _Optimizer, ours: int, names: tuple[str, ...], wanted: tuple[bool, ...]
 ) -> Callable[..., Any]:
-    """A `construct` that reports the gradients before the optimizer uses them."""
+    """Return a `construct` that reports the gradients before the optimizer uses them."""
     itself = Tensor(ours, ms.int32)
 
     def construct(self, gradients, *others):  # type: ignore[no-untyped-def]  # compiled code

@@ -1,10 +1,10 @@
 """Tensors of MindSpore: read without copying where possible, and recorded; on a device, statistics are computed there.
 
-On a device a look at a tensor waits for everything before it. So its statistics stay there, one small tensor for each
-record, and the lines that need them are held back, until 256 calls wait, or until `stop` or `step`; then all numbers
-are fetched in one piece, with one wait. The order on the device keeps what was read before a later change in place
-apart from it, so nothing is copied. Tensors that are saved or digested are fetched one by one, as they are needed
-whole.
+On a device, reading a tensor waits for all earlier operations. Therefore statistics remain there, one small tensor for
+each record, and the lines that need them are held back until 256 calls wait, or until `stop` or `step`; then all
+numbers are fetched in one transfer. Operations on the device are ordered, so a later change in place does not affect
+statistics that were computed before, and nothing is copied. Tensors that are saved or digested are fetched
+individually.
 """
 
 import re
@@ -34,7 +34,7 @@ _LETTERS = {
 
 
 class Describer(describer.Describer):
-    """Makes records of any value; tensors are MindSpore's."""
+    """Creates records of any value, with tensors of MindSpore."""
 
     kind = "mindspore.Tensor"
     dtypes: ClassVar[describer.Dtypes] = ((Type, "mindspore.dtype"),)
@@ -57,7 +57,7 @@ class Describer(describer.Describer):
         return "the tensor has no data yet, only an initializer" if tensor.has_init else ""
 
     def elements(self, tensor: Tensor) -> Array:
-        """The elements, in memory that may be the tensor's own."""
+        """Return the elements, in memory that may be the tensor's own."""
         return array_of(tensor)
 
     def is_finite(self, tensor: Tensor) -> bool:
@@ -68,7 +68,7 @@ class Describer(describer.Describer):
         return super().is_finite(tensor)
 
     def parameters_of(self, module: nn.Cell) -> list[tuple[str, Parameter]] | None:
-        """A cell's own parameters; they may be initialised at the first call, as the framework does next."""
+        """Return a cell's own parameters; they may be initialised at the first call, as the framework does next."""
         if not module._params:
             return None
         if not module._init_flag:
@@ -76,8 +76,8 @@ class Describer(describer.Describer):
         return own_parameters(module)
 
 
-MOST_HELD = 256
-"""Calls that are held back at most; their statistics are lost when the process is killed."""
+MAX_HELD = 256
+"""Maximum number of calls that are held back; their statistics are lost when the process is killed."""
 
 _HOLE = re.compile("\x00([0-9]+)\x00")
 
@@ -154,7 +154,7 @@ class HeldWriter:
             self._writer.call(name, parent, stack, entry)
             return
         self._held.append((name, parent, stack, entry))
-        if len(self._held) >= MOST_HELD:
+        if len(self._held) >= MAX_HELD:
             self.flush()
 
     def flush(self) -> None:

@@ -1,7 +1,4 @@
-"""PyTorch's API on MindSpore behind the collector's framework interface.
-
-To be imported where `torch_on_mindspore()` holds, for it imports `torch`.
-"""
+"""How calls of PyTorch's API on MindSpore are recorded."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -36,7 +33,7 @@ _DEVICE = getattr(torch, "device", None)
 
 
 class Values(describer.Describer):
-    """What differs from MindSpore, on a CPU and on a device."""
+    """Differences from MindSpore, on a CPU and on a device."""
 
     dtypes: ClassVar[describer.Dtypes] = (
         *records.Describer.dtypes,
@@ -62,7 +59,7 @@ class DeviceDescriber(Values, records.DeviceDescriber):
 
 
 def own_parameters(module: AnyModule) -> list[tuple[str, AnyParameter]]:
-    """A module's own parameters, not those of the modules inside, with their names in the module."""
+    """Return a module's own parameters, not those of the modules inside, with their names in the module."""
     return [(key, parameter) for key, parameter in module._parameters.items() if parameter is not None]
 
 
@@ -81,10 +78,10 @@ class MindTorch(MindSpore):
         return Describer(writer, **options)
 
     def is_optimizer(self, module: AnyModule) -> bool:
-        return False  # they are no modules
+        return False  # optimizers are not modules
 
     def names_of(self, model: AnyModel) -> Iterable[tuple[str, AnyParameter]]:
-        return model.named_parameters()  # type: ignore[no-any-return]  # the names that they know are random
+        return model.named_parameters()  # type: ignore[no-any-return]  # the layer's names are random
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
         if not HAS_NODES:
@@ -119,8 +116,8 @@ class MindTorch(MindSpore):
 
     def guard(self, current: Current, guards: Patches, patches: Removable, unhooked: Callable[[], Any]) -> None:
         super().guard(current, guards, patches, unhooked)
-        # The layer's own recomputation, reentrant, beside that of MindSpore. The kind by hooks on saved tensors runs
-        # nothing twice in MSAdapter 0.5.0b1: it is a placeholder there.
+        # The layer's own recomputation, reentrant, in addition to that of MindSpore. The kind by hooks on saved tensors
+        # runs nothing twice in MSAdapter 0.5.0b1: it is a placeholder there.
         function = getattr(namespace("torch.utils.checkpoint"), "CheckpointFunction", None)
         if function is not None:
             plan_reentrant(current, guards, function, "forward", "backward", Session.second_run)
@@ -130,7 +127,7 @@ class MindTorch(MindSpore):
 
 
 def _has_gradients() -> bool:
-    """Whether a parameter takes a hook; that of the layer in mindnlp 0.5.1 raises."""
+    """Return whether a parameter accepts a hook; with the layer in mindnlp 0.5.1 it raises an exception."""
     try:
         torch.nn.Parameter(torch.zeros(1)).register_hook(lambda gradient: None).remove()
     except AttributeError:

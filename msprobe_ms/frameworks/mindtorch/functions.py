@@ -4,9 +4,9 @@ The list is made from the layer itself: every public function of the namespaces 
 Tensor that take or return tensors, less what manages and what the layer only uses itself. The names are those of
 PyTorch. Only the outermost call is recorded.
 
-Such a layer is a package of another name, which an import hook shows as `torch`. A function then stands in two modules:
+Such a layer is a package with another name, which an import hook presents as `torch`. A function is in two modules:
 that of the layer, which the layer's own code reads, and the one that users import, which makes its attributes when they
-are asked for. Both show the same object, which is changed in place.
+are accessed. Both have the same object, which is changed in place.
 """
 
 import sys
@@ -27,7 +27,7 @@ from msprobe.frameworks.torch_names import COLLECTIVES, LEFT_OUT, MANAGING, OPER
 
 
 def namespace(name: str) -> ModuleType | None:
-    """The module that holds what `name` (`torch.nn.functional`) shows; None where the layer has none."""
+    """Return the module that holds what `name` (`torch.nn.functional`) shows; None where the layer has none."""
     try:
         shown = import_module(name)
     except Exception:  # a part of a layer that does not import here, whatever it raises, has no functions here
@@ -44,7 +44,7 @@ GROUPS = _classes("ProcessGroup")
 
 
 def group_record(group: Any) -> dict[str, Any]:
-    """A group of ranks as records say it, in the words of the other tool."""
+    """Return the record of a group of ranks, in the notation of mindstudio-probe."""
     ranks = [int(rank) for rank in distributed.get_process_group_ranks(group)]
     return {"type": "mindspore.ProcessGroup", "group_ranks": ranks, "group_id": group_id(ranks)}
 
@@ -72,11 +72,11 @@ OF_THE_LAYER = frozenset(
         *("use_pyboost", "call_ms_func"),
     ]
 )
-"""Functions that stand in a layer's namespaces for its own use, or for the process."""
+"""Functions in the namespaces of a layer for internal use, or for the process."""
 
 
 def functions() -> Iterator[tuple[Any, str, str]]:
-    """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
+    """Yield the recorded functions: owner of the attribute, its name, stem of the names of calls."""
     for prefix, _, module in _modules():
         for name in sorted(vars(module)):
             public = not name.startswith(("_", *MANAGING)) and name not in LEFT_OUT and name not in OF_THE_LAYER

@@ -1,7 +1,7 @@
 """PyTorch's autograd graph, also nodes whose backward a user wrote (`torch.autograd.Function`).
 
-Such a function is no recorded call. What its backward calls stands inside the backward of the module's call that made
-the node, which is known by the node's sequence number: nothing is put around `apply`, and the graph stays as it is.
+Such a function is not a recorded call. Calls of its backward are inside the backward of the module's call that created
+the node, which is found by the node's sequence number: `apply` is not wrapped, and the graph is not changed.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from msprobe.cell_dump.wrappers import Current, Recorder, within
 next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 """The sequence number that the next node of this thread will have."""
 
-_view_as = torch._C.TensorBase.view_as  # not what stands in its place in `torch.Tensor` while functions are recorded
+_view_as = torch._C.TensorBase.view_as  # not its replacement in `torch.Tensor` while functions are recorded
 _Leaf = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]  # torch's stub leaves it out
 
 
 def node_of(tensor: torch.Tensor) -> Node | None:
-    """The node that made a tensor; of a leaf the one that its gradient ends in.
+    """Return the node that made a tensor; of a leaf the one that its gradient ends in.
 
     That one can only be had from a view, which nobody uses, and which becomes no part of the loss's graph. Where no
     graph is made none is needed.
@@ -39,7 +39,7 @@ def node_of(tensor: torch.Tensor) -> Node | None:
 
 
 def graph_of(names: Names) -> Graph:
-    """The graph, with the names of parameters by their ids: in PyTorch they do not know them.
+    """Return the graph, with the names of parameters by their ids: parameters of PyTorch have no names.
 
     A node's wrapper is the same object as long as anybody holds it, so it is its own identity.
     """
@@ -76,7 +76,7 @@ RUN_BACKWARD = tuple(name for name in ("apply", "apply_boxed") if name in vars(B
 
 
 def plan_node_backward(current: Current, guards: Patches) -> None:
-    """Plan patches by which the session knows whose backward runs; none where nodes have no numbers."""
+    """Plan patches that tell the session whose backward runs; none if nodes have no numbers."""
     for name in RUN_BACKWARD if hasattr(BackwardCFunction, "_sequence_nr") else ():
         guards.add(BackwardCFunction, name, partial(within, _backward_of_node, current))
 

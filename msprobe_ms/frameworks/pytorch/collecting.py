@@ -1,4 +1,4 @@
-"""PyTorch behind the collector's framework interface, with its dispatch mode.
+"""How calls of PyTorch are recorded, with its dispatch mode.
 
 Dispatch shows every operation that the framework dispatches, also in backward: `Aten.{its name}.0.forward`. Finer than
 functions: what is computed inside a recorded function or module, and in the backward, appears call by call, with
@@ -83,7 +83,7 @@ class _Mode(TorchDispatchMode):
 
 
 class PyTorch(Framework):
-    """PyTorch, whose parameters do not know their names."""
+    """PyTorch, whose parameters have no names."""
 
     kind = MODULES
     module = torch.nn.Module

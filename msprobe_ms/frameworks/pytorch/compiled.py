@@ -83,10 +83,10 @@ class CompiledCode:
         self._thread = 0  # the thread of that call
         self._followed: set[tuple[int, str]] = set()
         self._patches = Patches()
-        self._is_skipped = False  # whether the compiler knows that it is not to compile what collects
+        self._is_skipped = False  # whether the compiler was told to skip the code that collects
 
     def open(self, collecting: Removable) -> None:
-        """Take `collecting` away around compiled code from here on, until `close`; at once where such code runs now."""
+        """Remove `collecting` around compiled code until `close`; immediately if such code runs now."""
         if not any(each is collecting for each in self._open):
             self._open.append(collecting)
         self.follow()
@@ -206,7 +206,7 @@ def runs_hooks(module: torch.nn.Module) -> bool:
 
 
 def is_running() -> bool:
-    """Whether the caller runs inside of a call of compiled code."""
+    """Return whether the caller runs inside of a call of compiled code."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") == _SWITCH and callable(frame.f_locals.get("callback")):
@@ -240,7 +240,7 @@ def _followed(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The first use of it loads the compiler."""
+    """Return the first use of it loads the compiler."""
 
     @wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:
@@ -261,7 +261,7 @@ def _traced(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_node(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The backward of a node: of one that compiled code made it is compiled code."""
+    """Return the backward of a node: of one that compiled code made it is compiled code."""
 
     @wraps(original)
     def apply(node: object, *args: Any) -> Any:
@@ -339,8 +339,8 @@ def plan(current: Current, guards: Patches, patches: Removable) -> None:
 
 
 def _unwarned(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Where a module has no hooks but ours, the framework does not warn that its inputs need no gradient: nobody could
-    do anything about it, and as an error it would end the training.
+    """Suppress the warning that inputs need no gradient for modules without hooks of the user, who could not act on it;
+    as an error it would end the training.
     """
 
     @wraps(original)
@@ -355,7 +355,7 @@ def _unwarned(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Quiet:
-    """A node whose hooks run without warnings of the file that BackwardHook stands in."""
+    """A node whose hooks run without warnings of the file of BackwardHook."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -21,7 +21,7 @@ class Execution:
     has_places = True
 
     def place(self, device: int) -> torch.device:
-        """The accelerator with this number, or the CPU without accelerators."""
+        """Return the accelerator with this number, or the CPU without accelerators."""
         has_accelerator = hasattr(torch, "accelerator") and torch.accelerator.is_available()
         accelerator = torch.accelerator.current_accelerator() if has_accelerator else None
         kind = "cpu" if accelerator is None else accelerator.type

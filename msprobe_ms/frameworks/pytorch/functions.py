@@ -29,7 +29,7 @@ from msprobe.frameworks.torch_names import ARBITRARY, COLLECTIVES, LEFT_OUT, MAN
 _HAS_COLLECTIVES = distributed.is_available()
 
 NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
-    ("Functional", torch.nn.functional),  # first: `conv2d` and others stand in `torch` too, and are called from here
+    ("Functional", torch.nn.functional),  # first: `conv2d` and others are in `torch` too, and are called from here
     ("Torch", torch),
     ("Torch", torch.linalg),  # as the other tool has it: `torch.linalg.norm` is `Torch.norm` too
     ("Torch", torch.fft),
@@ -38,7 +38,7 @@ NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
 """Prefix of the names and the module whose public functions they are."""
 
 VF = ("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell")
-"""What the recurrent layers call, in `torch._VF`; its other functions are seen where users call them."""
+"""Functions in `torch._VF` that the recurrent layers call; the others are recorded where users call them."""
 
 NAMESAKES = ((torch.linalg, "cond"),)
 """Functions that have a name of `LEFT_OUT` and are none of it: this one gives the condition number of a matrix."""
@@ -48,7 +48,7 @@ _METHODS = (*_FUNCTIONS, MethodDescriptorType, WrapperDescriptorType)
 
 
 def functions() -> Iterator[tuple[Any, str, str]]:
-    """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
+    """Yield the recorded functions: owner of the attribute, its name, stem of the names of calls."""
     for prefix, module in NAMESPACES:
         for name in sorted(vars(module)):
             public = not name.startswith(("_", *MANAGING)) and name not in LEFT_OUT

@@ -1,4 +1,4 @@
-"""How a tensor of PyTorch becomes a record."""
+"""Records of tensors of PyTorch."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ _LETTERS: dict[torch.dtype, str] = {
     **{torch.float32: "f", torch.float16: "e", torch.bfloat16: "E", torch.float64: "d", torch.bool: "?"},
     **{torch.int8: "b", torch.uint8: "B", torch.int16: "h", torch.int32: "i", torch.int64: "q"},
 }
-"""The dtypes whose elements the kernel reads where they lie."""
+"""The dtypes whose elements the kernel reads in place."""
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Tensors that have their elements themselves; other subclasses may be made of further tensors."""
 
 
 def _reads_in_place(tensor: torch.Tensor) -> bool:
-    """Whether the elements stand in this process's memory, one after the other, at `data_ptr`.
+    """Return whether the elements are contiguous in the memory of this process, at `data_ptr`.
 
     A storage that was set free (sharded training does that) has an address of 0, to which a view adds its offset.
     """
@@ -41,7 +41,7 @@ def _reads_in_place(tensor: torch.Tensor) -> bool:
 
 
 def own_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """A module's own parameters, not those of the modules inside, with their names in the module.
+    """Return a module's own parameters, not those of the modules inside, with their names in the module.
 
     Of a parameter that FSDP2 has gathered, the sharded one.
     """
@@ -84,7 +84,7 @@ class Describer(describer.Describer):
         return record if record == "null" else f"{record[:-1]}{shard}}}"
 
     def without_data(self, tensor: torch.Tensor) -> str:
-        """numpy would read an address behind which there is nothing."""
+        """NumPy would read an invalid address."""
         is_plain = type(tensor) in _PLAIN and tensor.layout is torch.strided and tensor.numel()
         is_free = is_plain and tensor.untyped_storage().nbytes() == 0
         return "the tensor has no data: its storage was released" if is_free else ""
@@ -96,9 +96,9 @@ class Describer(describer.Describer):
         return super().is_finite(tensor)
 
     def elements(self, tensor: torch.Tensor) -> Array:
-        """The elements, in memory that may be the tensor's own; bfloat16 as float32."""
+        """Return the elements, in memory that may be the tensor's own; bfloat16 as float32."""
         return array_of(tensor)
 
     def parameters_of(self, module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]] | None:
-        """A module's own parameters; those of a lazy module have no elements before its first call."""
+        """Return a module's own parameters; those of a lazy module have no elements before its first call."""
         return own_parameters(module) if module._parameters else None

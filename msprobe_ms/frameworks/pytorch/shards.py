@@ -185,7 +185,7 @@ def _note_gathered(session: Recorder, sharded: Any, whole: Any) -> None:
 
 
 def plan_names(current: Current, guards: Patches) -> None:
-    """Plan a patch by which a session knows the names of the parameters that FSDP2 gathers."""
+    """Plan a patch that passes the names of the parameters that FSDP2 gathers to the session."""
     for name in _FSDP_PARAMETERS:
         owner = getattr(sys.modules.get(name), "FSDPParam", None)
         if owner is not None and hasattr(owner, "to_unsharded"):

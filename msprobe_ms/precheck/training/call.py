@@ -37,12 +37,12 @@ class Kept:
         return sum(one.value.nbytes for one in self.held)
 
     def as_text(self) -> str:
-        """The entry with the record of each tensor, written to the dump."""
+        """Return the entry with the record of each tensor, written to the dump."""
         return filled(self.entry, [one.record(self.name) for one in self.held])
 
 
 def copied(one: Held) -> Held:
-    """A held tensor as an array of its own."""
+    """Return a held tensor as a separate array."""
     if one.dtype:
         return one
     source: Source = one.source
@@ -65,7 +65,7 @@ def size_of(held: Iterable[Held]) -> int:
 
 
 def recorded(directions: Sequence[Kept], framework: str) -> RecordedCall:
-    """The last direction as a call with its tensors; a backward comes behind its forward. CannotReplay as `call_of`."""
+    """The last direction as a call with its tensors; a backward follows its forward. CannotReplay as `call_of`."""
     builder = ColumnsBuilder()
     arrays: dict[str, Array] = {}
     for kept in directions:
@@ -82,7 +82,7 @@ def _plain(array: Array) -> Array:
 
 
 def _filled(call: RecordedCall, arrays: Mapping[str, Array]) -> RecordedCall:
-    made: dict[Leaf, Given] = {}  # an argument stands in the call, and beside its gradient
+    made: dict[Leaf, Given] = {}  # an argument is in the call, and next to its gradient
 
     def fill(value: Any) -> Any:
         if not isinstance(value, Leaf) or value.record.name not in arrays:

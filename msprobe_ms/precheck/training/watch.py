@@ -1,7 +1,7 @@
-"""Task `acc_check`: what a training computed is held to float64 at once, and what is wrong is written.
+"""Task `acc_check`: results of a training are compared with float64 immediately, and wrong ones are written.
 
 Nothing is executed again by the framework: the outputs and gradients that the training itself computed are judged, on
-copies, by PyTorch on the CPU. That runs in a thread of its own, where neither autocast nor hooks on saved tensors of
+copies, by PyTorch on the CPU. That runs in a separate thread, where neither autocast nor hooks on saved tensors of
 the training hold; the training waits for it, at most about `budget_ms` in each step.
 """
 
@@ -36,15 +36,15 @@ from msprobe.store.writer import Source, StepFolder
 from .call import Kept, copied, recorded, shapes_of, size_of
 
 _ABSENT = 3
-"""Steps in which no gradients came for a call that waited for them; after so many it is taken to have none."""
+"""Number of steps without gradients for a call that waits for them, after which it is assumed to have none."""
 
 
 class Checks(Watch):
-    """What one debugger has checked, over all its steps."""
+    """The checks of one debugger, over all steps."""
 
     @classmethod
     def of(cls, settings: AccCheckSettings) -> "Checks":
-        """What a debugger of these settings checks. SettingsError without PyTorch."""
+        """Return the checks of a debugger with these settings. SettingsError without PyTorch."""
         if find_spec("torch") is None:
             raise SettingsError(
                 'task: "acc_check" computes float64 results with PyTorch, which is not installed; run: pip '
@@ -73,7 +73,7 @@ class Checks(Watch):
         return os.getpid() == self._process
 
     def front(self, step: StepFolder) -> "CheckFront":
-        """UsageError where the training's own `torch` stands in the place of the one that computes in float64."""
+        """Return the filter of a step. UsageError if `torch` is not the PyTorch that computes in float64."""
         if torch_on_mindspore():
             raise UsageError(
                 'start(): task "acc_check" needs PyTorch, but `torch` is PyTorch\'s API on MindSpore here; '
@@ -98,7 +98,7 @@ class Checks(Watch):
         return found if not found[0] or self._lists.has(Api(rest)) else ("", "")
 
     def judged(self, directions: Sequence[Kept], framework: str, direction: str) -> Direction:
-        """What is said of the last direction. Raises nothing but what ends the process."""
+        """Return the judgement of the last direction. Raises only exceptions that end the process."""
         return self._worker.submit(_judged, directions, framework, direction).result()
 
     def write(self, found: Sequence[Checked]) -> None:
@@ -108,7 +108,7 @@ class Checks(Watch):
                 self._files.append(each)
 
     def end_step(self, step: str, spent: float) -> None:
-        """A step is over; what is still to come is said when it changes."""
+        """End a step; log the number of unchecked calls when it changes."""
         budget = self.settings.budget_ms / 1e3
         self.debt = max(0.0, self.debt + spent - budget)
         self.turns.end_step()
@@ -149,7 +149,7 @@ class CheckFront(HoldingFront):
     # ---- what describers pass on -----------------------------------------------------------------------------------
 
     def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
-        """Hold a tensor until its call ends; returns what stands for its record."""
+        """Hold a tensor until its call ends; return the placeholder of its record."""
         with self._lock:
             one = Held(source, tensor, part)
             if part[:6] != "output" and self._is_worth_a_copy(call, one):
@@ -157,7 +157,7 @@ class CheckFront(HoldingFront):
             return self._keep(call, one)
 
     def _is_worth_a_copy(self, call: str, one: Held) -> bool:
-        """Whether the call may change the tensor, and may be checked."""
+        """Return whether the call may change the tensor, and may be checked."""
         stem, direction = self._watch.function_of(call)
         if direction != "forward" or not self._may_change(stem, call) or not self._has_time():
             return False
@@ -173,7 +173,7 @@ class CheckFront(HoldingFront):
         return self._spent + self._watch.debt < self._watch.settings.budget_ms / 1e3
 
     def _timed(self, work: Callable[[], Any]) -> Any:
-        """What `work` returns; None where it raised, which is logged once per cause."""
+        """Return the result of `work`; None if it raised an exception, which is logged once per cause."""
         begin = perf_counter()
         try:
             return work()

@@ -53,7 +53,7 @@ def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
 
 
 def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[References | NotReplayed]:
-    """The references of a call under each candidate, one after the other; why there are none under it."""
+    """Return the references of a call under each candidate, one after the other; why there are none under it."""
     loaded: dict[Leaf, Tensor] = {}
     is_product = large_product(plan.candidates[0]) is not None
     if not is_product and size_of(call) > whole and plan.operation.kind not in _CHEAP:
@@ -95,12 +95,12 @@ _BY_BITS = ("bfloat16", "float16", "float32", "float64")
 
 
 def _received(call: RecordedCall) -> list[Leaf]:
-    """The inputs and incoming gradients."""
+    """Return the inputs and incoming gradients."""
     return [*leaves([call.args, call.kwargs]), *call.parameters.values(), *call.incoming.values()]
 
 
 def _coarsest(received: Iterable[Leaf]) -> str:
-    """The floating dtype of fewest bits; empty without any."""
+    """Return the floating dtype of fewest bits; empty without any."""
     present = {leaf.dtype for leaf in received}
     return next((dtype for dtype in _BY_BITS if dtype in present), "")
 
@@ -137,7 +137,7 @@ def terms_of(call: RecordedCall, operation: Operation) -> float:
 
 @contextmanager
 def _threads(size: int) -> Iterator[None]:
-    """As many of torch's threads as are worth it for a call of so many elements."""
+    """Use the number of torch threads that is efficient for a call with `elements` elements."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if size >= _WORTH_THREADS else 1)
     try:
@@ -177,7 +177,7 @@ def _forward(call: RecordedCall, plan: Plan, program: Program) -> tuple[Referenc
 def _of_forward(
     plan: Plan, program: Program, function: Callable[[Sequence[Tensor]], Sequence[Tensor]], values: Sequence[Tensor]
 ) -> list[Tensor]:
-    """The sensitivities of the floating outputs."""
+    """Return the sensitivities of the floating outputs."""
     kind, inputs = plan.operation.kind, program.inputs
     if kind in _CHEAP or not inputs:
         return of_moved(values)
@@ -192,7 +192,7 @@ def _of_forward(
 
 
 def _factor(plan: Plan, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> float:
-    """A mean's coefficient; other bilinear operations have coefficients of 1."""
+    """Return a mean's coefficient; other bilinear operations have coefficients of 1."""
     if plan.operation.name != "mean" or not inputs or not inputs[0].numel():
         return 1.0
     return float(max(values[0].numel(), 1) / inputs[0].numel())
@@ -225,7 +225,7 @@ def _backward(call: RecordedCall, plan: Plan, program: Program, loaded: dict[Lea
 
 
 def _of_backward(plan: Plan, program: Program, backward: Backward, values: Sequence[Tensor]) -> list[Tensor]:
-    """The sensitivities of the gradients."""
+    """Return the sensitivities of the gradients."""
     operation, inputs = plan.operation, backward.inputs
     if operation.kind is Kind.MOVES:
         return of_squares(backward, inputs, values, 1.0) if operation.accumulates else of_moved(values)
@@ -275,7 +275,7 @@ def _reference(call: RecordedCall, plan: Plan, record: Leaf, value: Tensor, sens
 
 
 def _exact(plan: Plan, program: Program, record: Leaf, value: Tensor) -> Reference:
-    """An integer or bool output, or a reference of another kind than the record."""
+    """Return an integer or bool output, or a reference of another kind than the record."""
     is_place = plan.operation.indices and program.inputs
     return Reference(record, value.numpy(), source=program.inputs[0].numpy() if is_place else None)
 

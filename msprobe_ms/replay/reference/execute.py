@@ -48,7 +48,7 @@ _IGNORED = (
     *("out", "device", "layout", "memory_format", "pin_memory", "requires_grad", "generator", "non_blocking"),
     *("copy", "inplace"),
 )
-"""Keywords that say where a result lies, not what it is."""
+"""Keywords for the place of a result, which do not influence its values."""
 
 _FAMILIES: Mapping[str, tuple[Any, ...]] = {
     "Functional": (torch.nn.functional, torch),
@@ -61,7 +61,7 @@ _FAMILIES: Mapping[str, tuple[Any, ...]] = {
 
 
 def tensor_of(leaf: Leaf) -> Tensor:
-    """A recorded tensor: floating ones in float64, integers in int64 (uint8 stays), bools as they are."""
+    """Return a recorded tensor: floating ones in float64, integers in int64 (uint8 stays), bools as they are."""
     array = leaf.array
     if array.dtype.kind == "c":
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, leaf.record.name)
@@ -77,7 +77,7 @@ _ROUNDED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": tor
 
 
 def rounded(reference: Tensor, dtype: str) -> Tensor:
-    """A reference as the output's dtype holds it."""
+    """Return a reference as the output's dtype holds it."""
     return reference.to(_ROUNDED[dtype]).double() if dtype in _ROUNDED else reference
 
 
@@ -106,7 +106,7 @@ class Program:
         self._writes = candidate.name.endswith("_") or candidate.name.startswith("__i")
 
     def __call__(self, inputs: Sequence[Tensor]) -> Outputs:
-        """The outputs by path, for these values of the floating tensors."""
+        """Return the outputs by path, for these values of the floating tensors."""
         values = {**self._constants, **dict(zip(self.floating, inputs, strict=True))}
 
         def argument(value: Any) -> Any:
@@ -129,7 +129,7 @@ class Program:
         return _flat(self._function(*args, **kwargs))
 
     def path(self, recorded: Path) -> Path | None:
-        """Where in the outputs a recorded output stands; None for one that is not evidence."""
+        """Return the position of a recorded output among the outputs; None for one that is not evidence."""
         outputs = self._candidate.outputs
         for length in range(len(recorded), 0, -1) if outputs else ():
             if recorded[:length] in outputs:
@@ -163,7 +163,7 @@ class Program:
 
 
 def _dtype(named: Named) -> Any:
-    """The dtype to compute with; None for any other name (a device, a layout)."""
+    """Return the dtype to compute with; None for any other name (a device, a layout)."""
     if "dtype" not in named.kind:
         return None
     dtype = named.text.rpartition(".")[2].lower()
@@ -198,7 +198,7 @@ class Backward:
         self.inputs = [*program.inputs, *incoming.values()]
 
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The gradients; zeros where an input has no part in the outputs."""
+        """Return the gradients; zeros where an input has no part in the outputs."""
         count = len(self.program.inputs)
         own, incoming = list(inputs[:count]), inputs[count:]
         with torch.enable_grad():

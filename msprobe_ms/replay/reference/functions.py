@@ -1,6 +1,6 @@
 """References that PyTorch has no function for, or one with other arguments; everything in torch.
 
-`OF_PYTORCH` stands in place of PyTorch's function of that plain name; `OWN` is named by the rows of `own`. A function
+`OF_PYTORCH` replaces PyTorch's function of that plain name; `OWN` is named by the rows of `own`. A function
 with a parameter `recorded` gets the shape and dtype of the first recorded output.
 """
 
@@ -70,7 +70,7 @@ def cast(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
 
 
 def created(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A function that makes constants, in float64."""
+    """Return a function that makes constants, in float64."""
 
     def make(*args: Any, recorded: Recorded, **kwargs: Any) -> Tensor:
         kwargs = {key: value for key, value in kwargs.items() if key not in ("dtype", "requires_grad")}
@@ -87,7 +87,7 @@ def identity(x: Tensor, *_: Any, **__: Any) -> Tensor:
 
 
 def shape_of(x: Tensor) -> tuple[Tensor, ...]:
-    """The length of each axis."""
+    """Return the length of each axis."""
     return tuple(torch.tensor(length) for length in x.shape)
 
 
@@ -161,7 +161,7 @@ def fast_gelu(x: Tensor) -> Tensor:
 
 
 def bias_add(x: Tensor, bias: Tensor, data_format: str = "NCHW") -> Tensor:
-    """The bias along axis 1, or along the last for NHWC."""
+    """Return the bias along axis 1, or along the last for NHWC."""
     shape = [1] * x.dim()
     shape[-1 if data_format == "NHWC" else 1] = -1
     return x + bias.reshape(shape)
@@ -201,7 +201,7 @@ def _padded(x: Tensor, padding: Sequence[Sequence[int]], value: float = 0.0) -> 
 def max_pool(
     x: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Sequence[int]], ceil_mode: bool = False
 ) -> Tensor:
-    """The maximum of each window; padding is never one."""
+    """Return the maximum of each window; padding is never one."""
     function = (functional.max_pool1d, functional.max_pool2d, functional.max_pool3d)[len(kernel) - 1]
     return function(_padded(x, padding, -math.inf), list(kernel), list(stride), ceil_mode=ceil_mode)
 
@@ -213,7 +213,7 @@ def avg_pool(
     padding: Sequence[Sequence[int]],
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window, with or without the padding."""
+    """Return the mean of each window, with or without the padding."""
     function: Any = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)[len(kernel) - 1]
     pooled = function(_padded(x, padding), list(kernel), list(stride))
     if count_include_pad:
@@ -229,7 +229,7 @@ def adaptive_avg_pool(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tens
 
 
 def nan_to_num(x: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, *, recorded: Recorded) -> Tensor:
-    """Infinities become the greatest numbers of the recorded dtype where nothing else is asked for."""
+    """Infinities become the greatest numbers of the recorded dtype by default."""
     limit = torch.finfo(getattr(torch, recorded.dtype)).max
     posinf, neginf = limit if posinf is None else posinf, -limit if neginf is None else neginf
     return torch.nan_to_num(x, nan, posinf, neginf)
@@ -278,7 +278,7 @@ def _named(function: str) -> Any:
 
 
 def activated_linear(x: Tensor, weight: Tensor, bias: Tensor = None, *, function: str, **options: Any) -> Tensor:
-    """An activation of x weight^T + bias."""
+    """Return an activation of x weight^T + bias."""
     return _named(function)(functional.linear(x, weight, bias), **options)
 
 

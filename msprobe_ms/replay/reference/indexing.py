@@ -1,4 +1,4 @@
-"""References that read or write by index, and what they know of the record."""
+"""References that read or write by index, and the parts of the record that they use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def getitem(x: Tensor, index: Any, *, recorded: Recorded) -> Tensor:
 
 
 def one_hot(indices: Tensor, depth: int, on: Any = 1, off: Any = 0, axis: int = -1) -> Tensor:
-    """`on` where the index stands along a new axis, else `off`; rows of an index out of range are `off`."""
+    """`on` where the index is along a new axis, else `off`; rows of an index out of range are `off`."""
     hot = indices.unsqueeze(axis) == torch.arange(depth).reshape(
         [depth if i == axis % (indices.dim() + 1) else 1 for i in range(indices.dim() + 1)]
     )

@@ -22,7 +22,7 @@ def moe_token_permute(tokens: Tensor, indices: Tensor, num_out_tokens: Any = Non
 
 
 def moe_token_unpermute(permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor = None, *_: Any) -> Tensor:
-    """The rows of each token, times their probabilities, [count, topk], and summed up; dropped rows are zero."""
+    """Return the rows of each token, times their probabilities, [count, topk], and summed up; dropped rows are zero."""
     kept = sorted_indices < permuted_tokens.shape[0]
     rows = permuted_tokens[sorted_indices.where(kept, 0)] * kept.unsqueeze(-1)
     if probs is None:
@@ -36,7 +36,7 @@ def moe_init_routing(x: Tensor, expert_idx: Tensor, *_: Any) -> tuple[Tensor, Te
 
 
 def moe_gating_top_k_softmax(x: Tensor, finished: Tensor = None, k: int = 1) -> Tensor:
-    """The k greatest values of softmax(x). The experts are left open, for ties may be broken either way."""
+    """Return the k greatest values of softmax(x). The experts are left open, for ties may be broken either way."""
     return torch.softmax(x, -1).topk(k, -1).values
 
 

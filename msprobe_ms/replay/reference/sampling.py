@@ -50,7 +50,7 @@ def size_of(call: RecordedCall) -> int:
 
 
 def sample(call: RecordedCall, operation: Operation, candidate: Candidate, whole: int = WHOLE) -> RecordedCall:
-    """A part of a call with about `whole` elements; the call itself where its operation has no slices."""
+    """Return a part of a call with about `whole` elements; the call itself where its operation has no slices."""
     out = call.outputs.get(("0",))
     axis = _axis(out.shape, operation, candidate) if out is not None else None
     if out is None or axis is None:
@@ -98,7 +98,7 @@ def _axis(shape: tuple[int, ...], operation: Operation, candidate: Candidate) ->
 
 
 def _is_over_other_axes(shape: tuple[int, ...], candidate: Candidate) -> bool:
-    """Whether a softmax or norm works along another axis than the last."""
+    """Return whether a softmax or norm works along another axis than the last."""
     axes = [candidate.kwargs.get(name) for name in ("dim", "axis")]
     axes += [value for value in candidate.args[1:2] if isinstance(value, int)]
     if any(value not in (None, -1, len(shape) - 1) for value in axes):
@@ -164,7 +164,7 @@ class Rows(Leaf):
 
 
 def sampled(call: RecordedCall, candidate: Candidate) -> tuple[Reference, ...]:
-    """The references of a large product on rows of its outputs; the gradient of a bias is computed whole."""
+    """Return the references of a large product on rows of its outputs; the gradient of a bias is computed whole."""
     product = large_product(candidate)
     if product is None:
         raise CannotReplay(Cause.TOO_LARGE, call.name)
@@ -207,5 +207,5 @@ def _reference(record: Leaf, value: Tensor, sensitivity: Tensor) -> Reference:
 
 
 def _matrix(leaf: Leaf) -> Tensor:
-    """A tensor as a matrix of its rows, in the dtype of its file."""
+    """Return a tensor as a matrix of its rows, in the dtype of its file."""
     return torch.from_numpy(leaf.array).reshape(-1, leaf.shape[-1])

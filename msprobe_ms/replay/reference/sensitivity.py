@@ -45,7 +45,7 @@ def of_moved(values: Sequence[Tensor]) -> list[Tensor]:
 
 
 def probed(function: Function, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
-    """S by sign patterns over all inputs at once."""
+    """Return S by sign patterns over all inputs together."""
     squares = [torch.zeros_like(value, dtype=torch.float64) for value in values]
     signs = [
         (_kept_columns if x.numel() <= _SMALL else _columns)(tuple(x.shape), place) for place, x in enumerate(inputs)
@@ -60,7 +60,7 @@ def probed(function: Function, inputs: Sequence[Tensor], values: Sequence[Tensor
 
 
 def one_by_one(function: Function, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
-    """The squares (df/dx_i x_i)^2 + f^2 of an elementwise function, summed over its inputs."""
+    """Return the squares (df/dx_i x_i)^2 + f^2 of an elementwise function, summed over its inputs."""
     squares = [value.square() for value in values]
     for place in range(len(inputs)):
         moved = [x * (1 + STEP) if i == place else x for i, x in enumerate(inputs)]
