@@ -143,6 +143,7 @@ class PyTorch(Framework):
         compiled.plan(current, guards, patches)
         plan_recompute(current, guards)
         shards.plan_names(current, guards)
+        shards.plan_shapes(current, guards)
         autograd.plan_node_backward(current, guards)
 
     def dispatch(self, current: Current) -> Dispatch:

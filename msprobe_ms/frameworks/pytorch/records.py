@@ -1,8 +1,10 @@
 """Records of tensors of PyTorch."""
 
+import json
 from typing import Any
 
 import torch
+from torch import distributed
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub leaves it out
 
 from msprobe.base.errors import reason
@@ -10,6 +12,7 @@ from msprobe.base.framework import array_of, is_distributed, local_part
 from msprobe.base.interrupts import passes
 from msprobe.base.statistic import Array
 from msprobe.cell_dump import describer
+from msprobe.cell_dump.collective import group_id
 from msprobe.store.writer import StepWriter
 
 from .shards import Shards, own_part
@@ -38,6 +41,9 @@ def _reads_in_place(tensor: torch.Tensor) -> bool:
         and tensor.data_ptr() != 0
         and (tensor.storage_offset() == 0 or tensor.untyped_storage().data_ptr() != 0)
     )
+
+
+_GROUPS: tuple[type, ...] = (distributed.ProcessGroup,) if distributed.is_available() else ()
 
 
 def own_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
@@ -82,6 +88,12 @@ class Describer(describer.Describer):
             return "null"
         record = super().tensor(local, call, part)
         return record if record == "null" else f"{record[:-1]}{shard}}}"
+
+    def _rare(self, value: Any, kind: type, call: str, part: str) -> str:
+        if issubclass(kind, _GROUPS):
+            ranks = distributed.get_process_group_ranks(value)
+            return json.dumps({"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_id(ranks)})
+        return super()._rare(value, kind, call, part)
 
     def without_data(self, tensor: torch.Tensor) -> str:
         """NumPy would read an invalid address."""

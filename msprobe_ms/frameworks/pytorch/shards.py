@@ -193,6 +193,37 @@ def plan_names(current: Current, guards: Patches) -> None:
             return
 
 
+_PROPAGATION = ("torch.distributed.tensor._sharding_prop", "torch.distributed._tensor._sharding_prop")
+"""The module by which operations on distributed tensors find the shapes of their results, from 2.5 on and before."""
+
+
+def plan_shapes(current: Current, guards: Patches) -> None:
+    """Plan a patch by which operations on fake tensors, which have shapes and no values, are not recorded."""
+    name = "_propagate_tensor_meta_non_cached"
+    for module in _PROPAGATION:
+        owner = getattr(sys.modules.get(module), "ShardingPropagator", None)
+        if owner is not None and hasattr(owner, name):
+            guards.add(owner, name, partial(_not_recorded, current))
+            return
+
+
+def _not_recorded(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, in which no call is recorded."""
+
+    @wraps(original)
+    def propagate(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or session.busy:
+            return original(*args, **kwargs)
+        session.busy = True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            session.busy = False
+
+    return propagate
+
+
 def _named(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
     """`original`, after which the gathered parameter has the name of the sharded one."""
 

@@ -16,12 +16,12 @@ SCRIPT = Path(__file__).with_name("sharded.py")
 LIMIT = 300  # seconds
 
 
-def run(folder, kind, ranks, **options):
+def run(folder, kind, ranks, script=SCRIPT, **options):
     """Train in `ranks` processes; returns what each reports."""
     folder.mkdir(parents=True, exist_ok=True)
     pairs = [f"{key}={value}" for key, value in options.items()]
     commands = [
-        [sys.executable, str(SCRIPT), str(folder), str(rank), str(ranks), kind, *pairs] for rank in range(ranks)
+        [sys.executable, str(script), str(folder), str(rank), str(ranks), kind, *pairs] for rank in range(ranks)
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     running = [

@@ -5,6 +5,7 @@ the whole model in this process.
 """
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,8 +41,8 @@ def test_a_distributed_training_is_bit_identical(kind, ranks, tmp_path):
     for report in run(tmp_path, kind, ranks):
         assert report["1"] == report["0"]
         assert len({bits for _, bits in report["1"]}) == 2, "the training moves"
-    for rank in range(ranks):
-        assert not dump(tmp_path, 1, rank)[0].get("missing")
+    for step in range(2):
+        assert not any(dump(tmp_path, step, rank)[0].get("missing") for rank in range(ranks))
 
 
 @pytest.mark.parametrize("part", ["parameters", "parameters_grad"])
@@ -154,3 +155,30 @@ def test_where_a_shard_is_in_the_whole(sizes, placements, shape, expected):
 
 def test_a_strided_shard_of_odd_length_is_not_one_block():
     assert _block([2, 2], [0, 0], [_StridedShard(0, split_factor=2), Shard(0)], (7,)) is None
+
+
+STAGES = Path(__file__).with_name("stages.py")
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks"),
+    [
+        ("pipeline", 2),
+        *(pytest.param(*each, marks=pytest.mark.verify) for each in (("experts", 4), ("context", 4), ("pipeline", 4))),
+    ],
+)
+def test_exchanges_of_stages_experts_and_contexts_are_recorded(kind, ranks, tmp_path):
+    """All bits are equal; each exchange is recorded with its group and what was received."""
+    reports = run(tmp_path, kind, ranks, STAGES)
+    assert all(report["1"] == report["0"] for report in reports)
+    for rank in range(ranks):
+        members, entries = dump(tmp_path, 1, rank)
+        assert not members.get("missing")
+        exchanges = {name: entry for name, entry in entries.items() if name.startswith("Distributed.")}
+        words = {name.split(".")[1] for name in exchanges}
+        if kind == "pipeline":
+            assert words == {"isend", "irecv"}
+        else:
+            assert words == {"all_reduce", *(["all_to_all_single"] if kind == "experts" else [])}
+            group = next(iter(exchanges.values()))["input_kwargs"]["group"]
+            assert group["group_ranks"] == [rank // 2 * 2, rank // 2 * 2 + 1]
