@@ -16,7 +16,8 @@ from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.store.detect import is_checkpoint, kind_of
 
 from .core.layouts import Layouts
-from .jobs.run import run_request
+from .jobs.plan import side
+from .jobs.run import absolute, run_request
 from .jobs.summary import RequestResult
 from .judge.verdict import GRADES
 from .request import Request
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from .rl.result import FlowResult, Stepwise
 
 
-_MOST_SUSPECTS = 5
-"""Shards that are named; one that is wrong usually makes later ones wrong."""
+_MAX_SUSPECTS = 5
+"""Shards that are listed; one that is wrong usually makes later ones wrong."""
 
 
 def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult | FlowResult | Stepwise":
@@ -55,14 +56,8 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult 
             _refuse_calibrating(request)
             return compare_steps(request, target, golden)
     if not roots:
-        if not request.read_as and request.calibrate is None:
-            from .jobs.shard_layouts import layouts_of_shards
-
-            if (found := layouts_of_shards(*paths)) is not None:
-                logger.log(loud, "the runs distribute their tensors differently; the ranks of each are merged first")
-                return _compare_merged(request, found, loud)
         try:
-            return run_request(request, loud)
+            return _compare_dumps(absolute(request), loud)
         except DumpError:
             _refuse_checkpoints(paths)
             raise
@@ -70,6 +65,21 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult 
 
     _refuse_calibrating(request)
     return compare_flows(_neighbour(roots[0], request) if len(roots) == 1 else request)
+
+
+def _compare_dumps(request: Request, loud: int) -> RequestResult:
+    """Compare dumps or saves, ranks that have shards of distributed tensors after merging them."""
+    sides = side(request.target, request.read_as), side(request.golden, request.read_as)
+    found = None
+    if not request.read_as and request.calibrate is None:
+        from .jobs.shard_layouts import layouts_of_shards
+
+        found = layouts_of_shards(*sides)
+    if isinstance(found, Layouts):
+        logger.log(loud, "the runs distribute their tensors differently; the ranks of each are merged first")
+        return _compare_merged(request, found, loud)
+    result = run_request(request, loud, sides=sides)
+    return result if found is None else replace(result, merging=(found,))
 
 
 def verdicts_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
@@ -90,8 +100,9 @@ def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestRes
             logger.log(loud, "the merged dumps are in %s", path)
     golden = merged.golden or request.golden
     result = run_request(replace(request, target=merged.target, golden=golden, stack_file=None, layouts=None), loud)
-    suspects = merged.suspects[:_MOST_SUSPECTS] if result.differs else ()
-    return replace(result, merging=(*suspects, *merged.findings))
+    suspects = merged.suspects if result.differs else ()
+    listed = suspects[:_MAX_SUSPECTS]
+    return replace(result, merging=(*listed, *merged.findings), omitted=len(suspects) - len(listed))
 
 
 def report_of(result: "RequestResult | FlowResult | Stepwise", request: Request) -> "Report":

@@ -65,7 +65,8 @@ def completed(
         tuple(advice(named.findings[0], request, named) if named is not None else _advice_on_open(result, request)),
         (*_notes(result), *notes),
     )
-    total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None) + len(result.merging)
+    total = sum(outcome.answer.total for outcome in result.outcomes if outcome.answer is not None)
+    total += len(result.merging) + result.omitted
     return replace(answer, omitted=total - answer.total).limited(_MAX_FINDINGS)
 
 

@@ -273,13 +273,15 @@ def plan(
     ranks: Sequence[int] | None = None,
     steps: Sequence[int] | None = None,
     read_as: ReadAs = "",
+    sides: tuple[Side, Side] | None = None,
 ) -> Plan:
-    """Return the pairs of dumps of two sides; `ranks` and `steps` select some of them.
+    """Return the pairs of dumps of two sides; `ranks` and `steps` select some of them. `sides` are the contents of the
+    paths, if they are known.
 
     UsageError if the sides have different types, if one of several dumps has to be chosen, and if they have nothing in
     common; DumpError if a side cannot be read.
     """
-    sides = side(target, read_as), side(golden, read_as)
+    sides = sides or (side(target, read_as), side(golden, read_as))
     for each in sides:
         for sentence in each.skipped:
             logger.info("%s", sentence)

@@ -15,19 +15,29 @@ from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.store.lock import claimed, exclusive
 
 from .outcome import Outcome, Task, compare_job, compare_single, failure, tasks_of
-from .plan import Job, Plan, plan
+from .plan import Job, Plan, Side, plan
 from .summary import RequestResult, write_first_over_ranks, write_summary
 
 
-def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> RequestResult:
+def run_request(
+    request: Request, loud: int = logging.INFO, time: str = "", sides: tuple[Side, Side] | None = None
+) -> RequestResult:
     """Compare everything that a request asks for, and tell what is compared and written, as loud as that.
 
-    `time` stands in the names of the files where the caller has claimed it; else this comparison claims one. Of several
-    jobs one that cannot be done does not stop the others. UsageError where the request cannot be meant, DumpError where
-    nothing at all could be compared.
+    `sides` are the contents of its two paths, if they are known; the request then has absolute paths. `time` stands in
+    the names of the files where the caller has claimed it; else this comparison claims one. Of several jobs one that
+    cannot be done does not stop the others. UsageError where the request cannot be meant, DumpError where nothing at
+    all could be compared.
     """
     request = absolute(request)
-    made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
+    made = plan(
+        request.target,
+        request.golden,
+        ranks=request.ranks,
+        steps=request.steps,
+        read_as=request.read_as,
+        sides=sides,
+    )
     if request.calibrate is not None:
         from .calibration import with_limits  # here: it needs the replay of calls
 

@@ -33,13 +33,15 @@ Group = tuple[int, bool, int]
 class RequestResult:
     """The outcomes in the order of the jobs, and in sentences what had no partner.
 
-    `merging` is what was found while ranks were merged. `user_limits` are those of the request.
+    `merging` is what was found while ranks were merged; `omitted` is the number of further findings of this kind.
+    `user_limits` are those of the request.
     """
 
     outcomes: tuple[Outcome, ...]
     missing: tuple[Words, ...] = ()
     merging: tuple[Finding, ...] = ()
     user_limits: UserLimits = NO_LIMITS
+    omitted: int = 0
 
     @property
     def copies_agree(self) -> bool:

@@ -207,10 +207,7 @@ def _findings(tally: Tally, side: str, step: Step, copy: int, layout: Layout) ->
             kind,
             Place(found[0].call, record=found[0].place, step=step.step, rank=_only(found[0].ranks)),
             phrase("merged {where}: {said}", where=where, said=said),
-            fields={
-                **{"side": side, "copy": copy, "places": len(found), "distance": found[0].distance},
-                "ranks": found[0].ranks,
-            },
+            fields=_fields(side, copy, found[0]) | {"places": len(found)},
         )
 
 
@@ -226,8 +223,11 @@ def _suspects(tally: Tally, side: str, step: Step, copy: int, layout: Layout) ->
                 apart=f"{note.distance:.3g}",
             )
             place = Place(note.call, record=note.place, step=step.step, rank=_only(note.ranks))
-            facts = {"side": side, "copy": copy, "ranks": note.ranks, "distance": note.distance}
-            yield Finding(note.kind, place, said, fields=facts)
+            yield Finding(note.kind, place, said, fields=_fields(side, copy, note))
+
+
+def _fields(side: str, copy: int, note: MergeNote) -> dict[str, Any]:
+    return {"side": side, "copy": copy, "ranks": note.ranks, "distance": note.distance}
 
 
 def _only(ranks: Sequence[int]) -> int | None:

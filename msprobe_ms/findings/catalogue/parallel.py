@@ -1,4 +1,4 @@
-"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP165."""
+"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP166."""
 
 from functools import partial
 
@@ -248,5 +248,21 @@ ACCUMULATED = _merging(
         "{n} are sums of several backward passes on one side and were not merged, first {first}: the update after them "
         "is judged",
         "{n}在一侧是多次反向的累积值，未合并，首个为 {first}：其后的更新会判定",
+    ),
+)
+NOT_NUMBERED = _merging(
+    "MSP166",
+    "ranks not numbered",
+    title=Text("ranks with gaps in their numbers were not merged", "rank 编号不连续，未合并"),
+    means=Text(
+        "The runs distribute their tensors differently, so that ranks would have to be merged; the numbers of the ranks "
+        "have gaps, and the runs were compared rank by rank.",
+        "两次运行切分张量的方式不同，本应先合并 rank；但 rank 编号有缺，因而逐 rank 比对。",
+    ),
+    causes=(Text("dumps of some ranks are missing", "缺少部分 rank 的 dump"),),
+    message=Text(
+        "the {side} has shards of distributed tensors on ranks {ranks} and was not merged, because ranks between them are "
+        "missing: shards are compared with each other rank by rank",
+        "{side} 侧的 rank {ranks} 持有分布式张量的切片，因其间缺少 rank 而未合并：逐 rank 比对各切片",
     ),
 )

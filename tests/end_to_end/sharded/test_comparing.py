@@ -1,6 +1,7 @@
 """Distributed trainings are compared with one process, and with each other, although no rank has a whole tensor."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from sharded_runs import records_of, trained
 
 from msprobe.compare.dispatch import answer_of, compare_paths
+from msprobe.compare.jobs.plan import side
 from msprobe.compare.jobs.shard_layouts import layouts_of_shards
 from msprobe.compare.request import Request
 from msprobe.findings.catalogue import parallel as kinds
@@ -93,7 +95,7 @@ def test_merged_tensors_and_statistics_are_those_of_the_whole(ran, compared, tmp
 
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
-def test_a_fault_in_one_shard_is_named_with_rank_and_parameter(task, ran, compared):
+def test_a_fault_in_one_shard_is_named_with_rank_and_parameter(task, ran, compared, tmp_path):
     """After the first update rank 2 adds 1 to one element of its shard."""
     target = ran("fsdp", 4, collects=1, task=task, fault="0:2:blocks.1.up.weight")
     found, answer, verdicts = compared(target, ran("one", 1, collects=1, task=task))
@@ -103,6 +105,11 @@ def test_a_fault_in_one_shard_is_named_with_rank_and_parameter(task, ran, compar
     shard = next(one for one in answer.findings if one.kind is kinds.SHARD_DIFFERS)
     assert (shard.place.name, shard.place.record) == ("Module.blocks.1.up.Linear.forward.0", "parameters.weight")
     assert (shard.place.rank, shard.fields["ranks"]) == (2, (2,))
+    reports = (tmp_path / "out" / "merged" / "target").glob("step*/rank0/merge.json")
+    every = sum(len(json.loads(report.read_text())["shard_differs"]["found"]) for report in reports)
+    listed = sum(one.kind is kinds.SHARD_DIFFERS for one in answer.findings)
+    assert listed + found.omitted == every
+    assert answer.omitted >= found.omitted
 
 
 def test_the_shards_that_differ_are_data(ran, compared, tmp_path):
@@ -136,13 +143,24 @@ def test_two_ways_of_distributing_agree(target, golden, ran, compared):
 
 
 def test_equal_layouts_are_compared_rank_by_rank(ran):
-    assert layouts_of_shards(*[ran("fsdp", 4, collects=1) / "dump"] * 2) is None
+    assert layouts_of_shards(*[side(ran("fsdp", 4, collects=1) / "dump")] * 2) is None
 
 
 def test_a_run_on_other_ranks_is_merged(ran):
-    found = layouts_of_shards(ran("fsdp", 4, collects=1) / "dump", ran("one", 1, collects=1) / "dump")
+    found = layouts_of_shards(side(ran("fsdp", 4, collects=1) / "dump"), side(ran("one", 1, collects=1) / "dump"))
     assert (found.target.ranks, found.golden.ranks) == (4, 1)
 
 
 def test_replicas_without_shards_are_compared_rank_by_rank(ran):
-    assert layouts_of_shards(ran("ddp", 2, collects=1) / "dump", ran("one", 1, collects=1) / "dump") is None
+    assert layouts_of_shards(*(side(ran(*each, collects=1) / "dump") for each in (("ddp", 2), ("one", 1)))) is None
+
+
+def test_ranks_with_gaps_are_compared_rank_by_rank_with_a_finding(ran, tmp_path):
+    """Ranks 0, 1 and 3 of four."""
+    whole = ran("fsdp", 4, collects=1) / "dump"
+    for rank in (0, 1, 3):
+        shutil.copytree(whole / "step0" / f"rank{rank}", tmp_path / "some" / "step0" / f"rank{rank}")
+    request = Request(tmp_path / "some", ran("fsdp", 2, collects=1) / "dump", tmp_path / "out", "json", workers=1)
+    answer = answer_of(compare_paths(request), request)
+    (found,) = [each for each in answer.findings if each.kind is kinds.NOT_NUMBERED]
+    assert (found.fields["side"], list(found.fields["ranks"])) == ("target", [0, 1, 3])
