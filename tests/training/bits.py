@@ -1,6 +1,7 @@
 """Trainings as processes of their own, with and without the debugger: which there are, and whether they are equal."""
 
 import csv
+import hashlib
 import json
 import os
 import shutil
@@ -35,6 +36,22 @@ MONITORED = ("actv", "actv_grad", "grad_unreduced", "grad_reduced", "param_origi
 COLUMNAR, PACKED = "columnar", "packed"
 WATCHING, CHECKS, SECOND_RUNS, GRAPH = "watching", "acc_check", "free_benchmark", "graph"
 AT_ONCE, SAVE = "at once", "save"
+DISTRIBUTED = "distributed"
+SHARDED = Path(__file__).parents[1] / "end_to_end/sharded/sharded.py"
+RANKS = {
+    **{
+        f"{kind}-{ranks}": (kind, ranks, ("clip=torch",))
+        for kind in ("ddp", "fsdp", "fsdp_recompute")
+        for ranks in (2, 4)
+    },
+    "uneven-4": ("uneven", 4, ("clip=torch",)),
+    "tp-2": ("tp", 2, ("clip=hand",)),
+    "tp-4": ("tp", 4, ("clip=hand",)),
+    "2d-4": ("2d", 4, ("clip=hand",)),
+    "fsdp1-2": ("fsdp1", 2, ()),
+    "zero-2": ("zero", 2, ()),
+}
+"""Trainings of PyTorch on several ranks: the kind that `sharded.py` calls it, the number of ranks, and options."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,9 @@ KINDS = {
     ),
     MONITOR: Kind(("--monitor",), {EVERYTHING: ()}),
     GRAPH: Kind(("--collect",), {**TASKS, SAVE: ("--task", SAVE)}, GRAPHS, modes=(False,)),
+    DISTRIBUTED: Kind(
+        (), {"statistics": (), "md5": ("mode=md5",), "tensor": ("task=tensor",)}, tuple(RANKS), modes=(False,)
+    ),
 }
 """By what a row of the grid calls its level."""
 
@@ -115,6 +135,9 @@ PYTHON: str | Path = sys.executable
 
 def digest(net: str, steps: int, *options: str) -> str:
     """What the program that trains a network prints last. Raises RuntimeError with its complaint where it fails."""
+    if net in RANKS:
+        with tempfile.TemporaryDirectory(prefix="msprobe-bits-") as folder:
+            return digest_of_ranks(net, steps, Path(folder), "collects=0")
     done = subprocess.run(
         [PYTHON, "graph_train.py" if net in GRAPHS else "train.py", net, "--steps", str(steps), *options],
         cwd=Path(__file__).parent,
@@ -127,6 +150,25 @@ def digest(net: str, steps: int, *options: str) -> str:
         complaint = " ".join(done.stderr.split("Traceback")[-1].splitlines()[-1:])
         raise RuntimeError(f"{net} {' '.join(options)}: {complaint or f'exit code {done.returncode}'}")
     return done.stdout.split()[-1]
+
+
+def digest_of_ranks(net: str, steps: int, folder: Path, *options: str) -> str:
+    """Train on several ranks; return what the ranks report of their losses, parameters, gradients and states."""
+    kind, ranks, more = RANKS[net]
+    pairs = [f"steps={steps}", *more, *options]
+    commands = [[sys.executable, str(SHARDED), str(folder), str(at), str(ranks), kind, *pairs] for at in range(ranks)]
+    environment = {**os.environ, "MSPROBE_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    running = [
+        subprocess.Popen(each, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+        for each in commands
+    ]
+    errors = [process.communicate()[1] for process in running]
+    if any(process.returncode for process in running):
+        complaint = next(error for error, process in zip(errors, running, strict=True) if process.returncode)
+        raise RuntimeError(f"{net} {' '.join(options)}: {' '.join(complaint.splitlines()[-1:])}")
+    reports = [json.loads((folder / f"rank{at}.json").read_text()) for at in range(ranks)]
+    (steps_of_ranks,) = zip(*(report.values() for report in reports), strict=True)
+    return hashlib.sha256(json.dumps(steps_of_ranks).encode()).hexdigest()[:16]
 
 
 def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
@@ -143,8 +185,11 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
             return Outcome("no control", 0, f"without the debugger {bare}, asynchronous {', '.join(others)}")
         begin = perf_counter()
         kind = KINDS[run.level]
-        where, *how = kind.options
-        found = digest(run.net, steps, where, str(folder), *how, *kind.tasks[run.task], *MODES[run.asynchronous])
+        if run.level == DISTRIBUTED:
+            found = digest_of_ranks(run.net, steps, folder, "collects=1", *kind.tasks[run.task])
+        else:
+            where, *how = kind.options
+            found = digest(run.net, steps, where, str(folder), *how, *kind.tasks[run.task], *MODES[run.asynchronous])
         counted, wanted = _counted(run, steps, folder)
     except RuntimeError as cause:
         return Outcome("failed", perf_counter() - begin, str(cause))
@@ -163,6 +208,8 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
     """What each step has left in the folder, and what it should have."""
     if run.level == MONITOR:
         return [_kinds(folder, step) for step in range(steps)], set(MONITORED)
+    if run.level == DISTRIBUTED:
+        return [_parameters(folder, step) for step in range(steps)], [True] * RANKS[run.net][1]
     if run.level == CHECKS:
         return [_checks(folder)], bool(CALLS[run.net].at("L1"))
     if run.level == SECOND_RUNS:
@@ -180,6 +227,17 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
         return [recorded(rank) != Calls() for rank in ranks[1:]], True
     level = "mix" if run.level in (COLUMNAR, PACKED) else run.level
     return [recorded(rank) for rank in ranks], CALLS[run.net].at(level)
+
+
+def _parameters(folder: Path, step: int) -> list[bool]:
+    """By rank: whether a step has as many gradients of parameters as parameters, and some."""
+    found = []
+    for rank in sorted((folder / "dump" / f"step{step}").iterdir()):
+        data = json.loads((rank / "dump.json").read_text())["data"]
+        parameters = sum(len(entry.get("parameters", ())) for entry in data.values())
+        gradients = sum(len(entry) for call, entry in data.items() if ".parameters_grad" in call)
+        found.append(0 < parameters == gradients)
+    return found
 
 
 def _saved(folder: Path, step: int) -> list[str]:
@@ -222,7 +280,8 @@ def judge_all(
     outcomes = {}
     with ThreadPoolExecutor(jobs) as pool:
         nets = dict.fromkeys(run.net for run in runs)
-        modes = {net: KINDS[GRAPH].modes if net in GRAPHS else tuple(MODES) for net in nets}
+        alone = {*GRAPHS, *RANKS}
+        modes = {net: KINDS[GRAPH].modes if net in alone else tuple(MODES) for net in nets}
         control = {net: [pool.submit(digest, net, steps, *MODES[mode]) for mode in modes[net]] for net in nets}
 
         def judged(run: Run) -> None:

@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 import bits
-from bits import GRAPHS, KINDS, NETS, Outcome, Run, grid, judge_all, processes
+from bits import GRAPHS, KINDS, NETS, RANKS, Outcome, Run, grid, judge_all, processes
 
 sys.path.append(str(Path(__file__).parents[1] / "preloaded"))
 from preloaded import python
@@ -62,6 +62,11 @@ each step must have left rows of activations, gradients, weights and the loss.""
     "graph": """\
 Trainings in graph mode, held to bare ones in graph mode: their losses and weights have the same bits. Operators that
 collect are planted in the graph, at level L0; `save` has those of `save` and `save_grad` that a user wrote.""",
+    "distributed": """\
+Trainings of PyTorch on 2 and 4 processes with gloo, at level mix, with AdamW and clipped gradients: DDP, FSDP2, FSDP2
+with recomputation inside, FSDP2 with shards of unequal lengths, tensor parallel, both together (2d), and without
+clipping FSDP1 and a `ZeroRedundancyOptimizer`. On each rank the losses and all bits of parameters, gradients and states
+of the optimizer are equal after every step, and each dump has a gradient of each parameter.""",
 }
 """What is to be said before the rows of a level."""
 
@@ -97,7 +102,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
     parser.add_argument("--steps", type=int, default=20)
-    nets, levels = (*NETS, *GRAPHS), tuple(KINDS)
+    nets, levels = (*NETS, *GRAPHS, *RANKS), tuple(KINDS)
     parser.add_argument("--nets", nargs="+", choices=nets, default=nets, metavar="NET", help="some of them only")
     parser.add_argument(
         "--levels", nargs="+", choices=levels, default=levels, metavar="LEVEL", help="the same of levels"
@@ -132,6 +137,7 @@ def sources() -> str:
     folders += [place for package in ("cell_dump", "graph_save") for place in _places(f"msprobe.{package}")]
     suffixes = (".py", ".c", ".cpp", ".h", ".inc", ".so")
     commands = {place for name in COMMANDS for place in _places(f"msprobe.{name}")}
+    folders.append(str(bits.SHARDED.parent))
     files = sorted(
         f
         for f in {f for folder in folders for f in Path(folder).rglob("*") if f.suffix in suffixes}

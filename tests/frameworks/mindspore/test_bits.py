@@ -120,7 +120,7 @@ def test_what_is_run_here_covers_the_grid():
     runs = bits.covering()
     assert len(bits.NETS) >= 12
     assert set(runs) <= set(bits.grid())
-    assert len(bits.grid()) == len(bits.NETS) * 56 + len(bits.GRAPHS) * 5
+    assert len(bits.grid()) == len(bits.NETS) * 56 + len(bits.GRAPHS) * 5 + len(bits.RANKS) * 3
     both = (False, True)
     assert [r.net for r in runs] == list(bits.NETS)
     assert {(r.level, r.task) for r in runs} == set(product(bits.LEVELS, bits.TASKS))
