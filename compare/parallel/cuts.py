@@ -20,7 +20,7 @@ TakenAs = Enum("TakenAs", "WHOLE PARTS STACK UNKNOWN")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a value is shared out, and its shape in the whole model."""
+    """The way in which a value is split, and its shape in the whole model."""
 
     taken_as: TakenAs
     shape: Shape = ()
@@ -30,7 +30,7 @@ UNKNOWN = Cut(TakenAs.UNKNOWN)
 
 
 def by_shapes(mine: Sequence[Shape], theirs: Sequence[Shape]) -> Cut:
-    """What the shapes on the ranks of both sides say together; UNKNOWN where several things may be."""
+    """Return the split that the shapes on the ranks of both sides allow; UNKNOWN if several are possible."""
     ours, others = _wholes(mine), _wholes(theirs)
     common = ours.keys() & others.keys()
     if len(common) == 1:
@@ -43,7 +43,7 @@ def by_shapes(mine: Sequence[Shape], theirs: Sequence[Shape]) -> Cut:
 
 
 def _wholes(shapes: Sequence[Shape]) -> dict[Shape, TakenAs]:
-    """The shapes that the whole value may have, by how the ranks then share it out."""
+    """Return the shapes that the whole value may have, by the split that each requires."""
     found = {}
     first = shapes[0]
     if len(shapes) > 1:
@@ -56,7 +56,7 @@ def _wholes(shapes: Sequence[Shape]) -> dict[Shape, TakenAs]:
 
 
 def _along(shapes: Sequence[Shape], axis: int) -> Shape | None:
-    """The shape of a concatenation; None where the other axes do not fit."""
+    """Return the shape of a concatenation; None if the other axes do not fit."""
     first = shapes[0]
     if axis >= len(first):
         return None
@@ -81,7 +81,7 @@ _VALUES = {(_COLUMN, "result"): -1, (_ROW, "argument"): -1}
 
 
 def class_of(cell: str) -> str:
-    """Which of Megatron's classes a cell call is of; empty for another, and for what is no cell."""
+    """Return the class of Megatron's of a cell call; empty for other classes, and for calls of functions."""
     name = names.parse(cell)
     if name.kind not in ("cell", "parameters_grad"):
         return ""
@@ -92,7 +92,7 @@ def class_of(cell: str) -> str:
 def by_class(
     call: str, part: str, path: Sequence[str], shapes: Sequence[Shape], *, are_equal: bool, opposite: Shape
 ) -> Cut:
-    """What the table says of a value of a cell call; UNKNOWN of other calls.
+    """Return the split of a value of a cell call by the table; UNKNOWN for other calls.
 
     `opposite` is the shape of what the call returned, of an argument, and the other way round. A result of a column
     parallel layer that is equal on all ranks was gathered inside. What the table has as whole is cut along the first
@@ -120,7 +120,7 @@ def by_class(
 
 
 def stacked(shapes: Sequence[Shape]) -> Cut:
-    """Parts along an axis that nothing tells: one behind the other along a new one, so that the elements are right."""
+    """Return the split along an unknown axis: parts are stacked along a new one, so that the elements are correct."""
     first = shapes[0]
     if all(shape == first for shape in shapes):
         return Cut(TakenAs.STACK, (len(shapes), *first))

@@ -1,4 +1,4 @@
-"""The dumps of one side: which ranks there are, and one rank's dump as its files have it."""
+"""The dumps of one side: its ranks, and the content of one rank's files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,20 +15,20 @@ from msprobe.store.reader import beside, entries_of, find
 
 
 class Step(NamedTuple):
-    """A step of a tree of dumps; None where the path that was given lies below."""
+    """A step of a tree of dumps; None if the user's path is below it."""
 
     tree: str | None
     step: int | None
 
     def folder(self, root: Path) -> Path:
-        """Where the ranks of the step are, below a root."""
+        """Return the folder of the ranks of the step, below a root."""
         below = root / self.tree if self.tree else root
         return below if self.step is None else files.step_folder(below, self.step)
 
 
 @dataclass(frozen=True)
 class RankDump:
-    """One rank's dump: `head` has what stands beside the entries in its dump.json."""
+    """One rank's dump: `head` has the members of its dump.json other than the entries."""
 
     where: str
     folder: Path
@@ -39,7 +39,8 @@ class RankDump:
 
 
 def steps_of(path: Path, layout: Layout, which: str) -> dict[Step, dict[int, Path]]:
-    """The dumps of a side by step and rank. UsageError where a step has not just the ranks of the layout."""
+    """Return the dumps of a side by step and rank. UsageError if a step does not have exactly the ranks of the
+    layout."""
     found: dict[Step, dict[int, Path]] = {}
     whole = side(path)
     if whole.family != "dump":
@@ -73,13 +74,14 @@ def _check_ranks(folder: Path, ranks: Mapping[int, Path], layout: Layout, which:
 
 
 def read_rank(path: Path) -> RankDump:
-    """Read a rank; DumpError where that cannot be merged, with what to collect instead."""
+    """Return the dump of a rank; DumpError if it cannot be merged, with what to collect instead."""
     file = find(path)
     head, entries = entries_of(file)
     construct, frames = beside(file)
     if not construct:
         raise DumpError(
             f"{file}: the modules around its calls are unknown ({files.CONSTRUCT} next to it is empty or "
-            "missing), so micro batches and stages cannot be distinguished; collect with level L0 or mix"
+            "missing), so micro batches and stages cannot be distinguished; collect with level L0 or mix, and with "
+            "extra_info"
         )
     return RankDump(str(file), file.parent, head, entries, construct, frames)

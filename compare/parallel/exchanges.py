@@ -1,7 +1,7 @@
 """Exchanges among the ranks that have one copy of the model: the whole model does not have them.
 
-They tell what a value on the tensor parallel ranks is: one that goes into an all-reduce is a part of a sum, and what
-comes out is the value that the whole model has there.
+They show the role of a value on the tensor parallel ranks: the input of an all-reduce is a part of a sum, and its
+result is the value that the whole model has there.
 """
 
 import re
@@ -16,14 +16,14 @@ from .dumps import RankDump
 from .values import Record, is_tensor, signature
 
 Signature = tuple[tuple[str, ...], ...]
-"""What all tensor parallel ranks have of one value."""
+"""The signatures of one value on all tensor parallel ranks."""
 
 _ADDING = ("all_reduce", "reduce_scatter")
 
 
 @dataclass(frozen=True)
 class Exchanges:
-    """The exchanges of one stage, or of all: their calls, and what comes out by what goes in, of those that add up.
+    """The exchanges of one stage, or of all: their calls, and the results of those that add up, by their inputs.
 
     `internal` are the calls that the framework makes to distribute the model, exchanges among them.
     """
@@ -33,12 +33,13 @@ class Exchanges:
     internal: frozenset[str] = frozenset()
 
     def sum_of(self, records: Sequence[Record]) -> Sequence[Record] | None:
-        """What an exchange makes of the values of all ranks; None where none adds them up."""
+        """Return the results of the exchange that adds up the values of all ranks; None if there is none."""
         return self.sums.get(tuple(map(signature, records)))
 
 
 def exchanges_of(ranks: Sequence[RankDump], model: frozenset[int], *, has_stages: bool, is_alone: bool) -> Exchanges:
-    """The exchanges of the tensor parallel ranks of a stage, inside the ranks of the `model`; of the first one's names.
+    """Return the exchanges of the tensor parallel ranks of a stage inside the ranks of the `model`, by the names of the
+    first rank.
 
     `is_alone`: all ranks of the run have one copy of the model together. Where the group of an exchange was not
     recorded, and there are other copies, it is inside the model if a cell makes it: gradients of copies are exchanged
@@ -91,7 +92,7 @@ def is_internal(frames: Sequence[str]) -> bool:
 
 
 def _group(entry: Any) -> frozenset[int]:
-    """The ranks of the group among the arguments of a call; empty where they were not recorded."""
+    """Return the ranks of the group among the arguments of a call; empty if they were not recorded."""
     for node in _nodes(entry):
         ranks = node.get("group_ranks")
         if isinstance(ranks, list) and ranks and all(type(n) is int for n in ranks):
@@ -117,7 +118,7 @@ def _inputs(entry: Any) -> list[Any]:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """All objects in a tree, the outer ones first."""
+    """Return all objects in a tree, the outer ones first."""
     if isinstance(tree, dict):
         yield tree
         tree = list(tree.values())

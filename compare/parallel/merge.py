@@ -4,7 +4,7 @@
 {root}/[{target or golden}/][{tree}/][step{N}/]rank{copy}/dump.json  stack.json  construct.json  merge.json
 ```
 
-The name of the side is there if there are two. A side whose ranks have the whole model each stays where it is.
+The name of the side is part of the path if there are two. A side whose ranks have the whole model each is not copied.
 """
 
 import json
@@ -38,7 +38,7 @@ MERGE = "merge.json"
 
 @dataclass(frozen=True)
 class Merged:
-    """Where both sides are now, and what was found; `golden` is None where there is one side alone.
+    """The paths of both sides after merging, and the findings; `golden` is None if there is only one side.
 
     findings : one of each kind, side and copy of the model, with its first place.
     suspects : shards that differ from the golden, by rank; they matter where the whole tensors differ.
@@ -60,10 +60,15 @@ class _Model:
 
     @property
     def has_shards(self) -> bool:
-        """Whether tensors are distributed, as their records tell."""
+        """Return whether records describe shards of distributed tensors."""
         return bool(self.exchanges.internal) or any(
             any_shard(entry) for stage in self.ranks[0] for entry in stage.entries.values()
         )
+
+    @property
+    def lacks_stacks(self) -> bool:
+        """Return whether the calls by which PyTorch distributes the model cannot be recognized: by their stacks."""
+        return self.has_shards and not any(stage.stacks for stage in self.ranks[0])
 
     def is_of_layout(self, call: Placed) -> bool:
         """Return whether a call has no counterpart because of the layout: a function that a parallel layer calls, or
@@ -89,7 +94,7 @@ def _joined(entries: Sequence[Any]) -> Any:
 
 
 def merge_sides(target: Path, golden: Path | None, layouts: Layouts, root: Path) -> Merged:
-    """Merge what is shared out, into folders below `root`.
+    """Merge the sides whose ranks share a model, into folders below `root`.
 
     UsageError where the paths are not of these layouts, DumpError where a dump cannot be read or merged.
     """
@@ -152,7 +157,7 @@ def _models(sides: Sequence[_Side], steps: Sequence[Step], copy: int) -> list[_M
 
 
 def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: Path) -> Merged:
-    """Merge each copy of the model in each step; of the sides, the step that each calls its own."""
+    """Merge each copy of the model in each step; `steps` have the step of each side."""
     findings: list[Finding] = []
     suspects: list[Finding] = []
     for of_sides in steps:
@@ -168,6 +173,8 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
                     golden = {call.name: model.entries(call)[0] for call in model.chain.calls}
                     trusted = model.ranks[0][0].folder
                     continue
+                if model.lacks_stacks:
+                    findings.append(_without_stacks(each.which, of_sides[at], copy, each.layout))
                 folder = of_sides[at].folder(_root(root, each, sides)) / f"rank{copy}"
                 merging = _Merging(
                     model,
@@ -187,6 +194,12 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
                 suspects += _suspects(merging.tally, *found)
     places = [each.path if each.layout.is_whole else _root(root, each, sides) for each in sides]
     return Merged(places[0], places[1] if len(places) == 2 else None, tuple(findings), tuple(suspects))
+
+
+def _without_stacks(side: str, step: Step, copy: int, layout: Layout) -> Finding:
+    where = phrase("{side}{place}", side=side, place=_place(step, copy, layout))
+    said = phrase("merged {where}: {said}", where=where, said=kinds.NO_STACKS.sentence())
+    return Finding(kinds.NO_STACKS, Place(side, step=step.step), said, fields={"side": side, "copy": copy})
 
 
 def _findings(tally: Tally, side: str, step: Step, copy: int, layout: Layout) -> Iterator[Finding]:

@@ -62,7 +62,7 @@ class MergeNote:
 
 @dataclass
 class Tally:
-    """What became of the values of one dump, and what was found; `counts` are of values by how they were merged."""
+    """The values of one dump, counted by how they were merged (`counts`), and the findings."""
 
     findings: list[MergeNote] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -121,8 +121,8 @@ class EntryMerger:
     def merged(
         self, call: Placed, entries: Sequence[Mapping[str, Any]], others: Sequence[Any] | None, whole: Any
     ) -> dict[str, Any]:
-        """The entry of a call. `others` are those of the same call on the ranks of the other side, None where there is
-        no other side; `whole` is what they give together, of a golden."""
+        """Return the entry of a call. `others` are those of the same call on the ranks of the other side, None without
+        another side; `whole` is the merged entry of a golden."""
         one = _Call(self, call, entries, is_alone=others is None)
         made: dict[str, Any] = {}
         is_gradient = names.parse(call.name).kind == "parameters_grad"
@@ -140,7 +140,7 @@ class EntryMerger:
         return made
 
     def source(self, text: object, stage: int) -> str | None:
-        """Who made a value, by names in the whole model; None where that is no call of it."""
+        """Return the producer of a value by its name in the whole model; None if that is not a call of it."""
         if not isinstance(text, str):
             return None
         found = source_of(text)
@@ -166,7 +166,8 @@ class _Call:
         self._is_cell = names.parse(call.name).kind != "api"
 
     def tree(self, trees: Sequence[Any], others: Sequence[Any], whole: Any, at: _At) -> Any:
-        """What stands at a place, of the ranks of this side and of the other's, where those have the like."""
+        """Return the merged value at a place, from the ranks of this side, and those of the other side if they
+        correspond."""
         first = trees[0]
         if is_tensor(first) and all(map(is_tensor, trees)):
             trusted = whole if is_tensor(whole) else None
@@ -188,7 +189,8 @@ class _Call:
         return self._value(trees, others, at)
 
     def _value(self, trees: Sequence[Any], others: Sequence[Any], at: _At) -> Any:
-        """A value that is no tensor. A size that the other side has as the sum of the parts is cut as its tensor is."""
+        """Return a value that is not a tensor. A size that is the sum of the parts on the other side is split like its
+        tensor."""
         first = trees[0]
         if any(tree != first for tree in trees):
             types = {tree.get("type") if isinstance(tree, dict) else type(tree) for tree in trees}
@@ -261,7 +263,7 @@ class _Call:
     def _plain(
         self, records: Sequence[Record], others: Sequence[Record], at: _At, arrays: Sequence[Array] | None
     ) -> Record:
-        """Merge values that do not tell of shards, or those of several meshes."""
+        """Merge values without descriptions of shards, or those of several meshes."""
         if self._merger.has_shards:
             records, others, arrays = self._without_copies(records, others, arrays)
         shapes = [shape_of(record) for record in records]
@@ -300,7 +302,8 @@ class _Call:
     def _without_copies(
         self, records: Sequence[Record], others: Sequence[Record], arrays: Sequence[Array] | None
     ) -> tuple[Sequence[Record], Sequence[Record], Sequence[Array] | None]:
-        """Of a distributed model, the values that are not copies of each other, on both sides, if these fit together.
+        """Return the values of a distributed model that are not copies of each other, on both sides, if these fit
+        together.
 
         Ranks of one tensor-parallel group have the same share of the batch.
         """
@@ -313,8 +316,8 @@ class _Call:
         return ours, golden, None if arrays is None else [arrays[n] for n in mine]
 
     def _is_of_share(self, cut: Cut, records: Sequence[Record], at: _At) -> bool:
-        """Whether a value is a gradient of the loss of a rank's own share of the batch: how it relates to that of the
-        whole batch depends on how the loss is averaged."""
+        """Return whether a value is a gradient of the loss of a rank's own share of the batch: its relation to that of
+        the whole batch depends on how the loss is averaged."""
         merger, name = self._merger, names.parse(self._call.name)
         if not merger.has_shards or len(records) < 2 or cut.taken_as is not TakenAs.PARTS:
             return False
@@ -325,7 +328,7 @@ class _Call:
         return merger.shares_batch and name.kind != "parameters_grad"
 
     def _saved(self, record: Record, at: _At, array: Array | None) -> Record:
-        """A record with its elements written, where they are known."""
+        """Return a record with its elements written, if they are known."""
         if array is None or self._merger.tensors is None:
             return record
         return {**record, "data_name": self._merger.tensors.save(f"{self._call.name}.{at.text}", array)}
@@ -352,14 +355,15 @@ class _Call:
         return shape_of(node) if is_tensor(node) else ()
 
     def _is_copy(self, at: _At) -> bool:
-        """Whether each rank must have the same where the whole is not cut: what a cell is given and returns, and its
-        parameters. Gradients of parameters may still be added up, and so may what functions inside a cell make."""
+        """Return whether each rank must have the same value if the whole is not split: arguments, results and
+        parameters of cells. Gradients of parameters, and results of functions inside a cell, may still be added up."""
         return self._is_cell and at.part != "parameters_grad"
 
     def _astray(
         self, records: Sequence[Record], others: Sequence[Record], at: _At, arrays: Sequence[Array] | None
     ) -> Record:
-        """Of copies that differ the one that differs most from the other side, so that a comparison sees it."""
+        """Return, of copies that differ, the one that differs most from the other side, so that a comparison reports
+        it."""
         trusted = others[0] if others and not self._merger.is_golden else records[0]
         worst = max(records, key=lambda record: distance(record, trusted))
         apart = max(distance(record, records[0]) for record in records)
@@ -387,7 +391,7 @@ class _Call:
 
 
 def _is_sum(records: Sequence[Record]) -> bool:
-    """Whether gradients are sums with those of earlier backwards."""
+    """Return whether gradients are sums with those of earlier backward passes."""
     return records[0].get("gradient") == "accumulated"
 
 
@@ -397,7 +401,8 @@ the median shard. A difference within the rounding of float16 is not."""
 
 
 def _relative(array: Array, golden: Array) -> float:
-    """The norm of the difference as a share of the golden's norm; infinite where one is not finite and they differ."""
+    """Return the norm of the difference as a share of the golden's norm; infinite if one is not finite and they
+    differ."""
     mine, theirs = array.astype(np.float64), golden.astype(np.float64)
     if np.array_equal(mine, theirs, equal_nan=True):
         return 0.0
@@ -407,7 +412,7 @@ def _relative(array: Array, golden: Array) -> float:
 
 
 def _joined(arrays: Sequence[Array] | None, cut: Cut) -> Array | None:
-    """The elements of parts together; None where they are not known, or the axis is not."""
+    """Return the elements of all parts; None if they, or the axis, are not known."""
     if not arrays:
         return None
     if cut.taken_as is TakenAs.STACK:

@@ -1,4 +1,4 @@
-"""Shards of distributed tensors (`DTensor`), put together by what their records tell: mesh, placements, offset.
+"""Shards of distributed tensors (`DTensor`), merged by the mesh, placements and offset in their records.
 
 | placement along a dimension of the mesh | the ranks have |
 |---|---|
@@ -37,21 +37,21 @@ class Shard:
 
     @property
     def block(self) -> tuple[object, ...]:
-        """Equal for shards of one block of the tensor."""
+        """Return a key that is equal for shards of one block of the tensor."""
         if self.offset is not None:
             return self.offset, shape_of(self.record)
         return tuple(at for at, placement in zip(self.at, self.placements, strict=True) if "Shard" in placement)
 
     @property
     def term(self) -> tuple[int, ...]:
-        """Equal for copies of one term of a sum."""
+        """Return a key that is equal for copies of one term of a sum."""
         return tuple(
             at for at, placement in zip(self.at, self.placements, strict=True) if placement.startswith("Partial")
         )
 
 
 def shard_of(record: Record, index: int) -> Shard | None:
-    """Return what a record tells of its shard; None where it tells nothing, or nothing that can be."""
+    """Return the shard that a record describes; None without a valid description."""
     said = record.get(KEY)
     if not isinstance(said, dict):
         return None
@@ -73,7 +73,7 @@ def shard_of(record: Record, index: int) -> Shard | None:
 
 
 def any_shard(tree: object) -> bool:
-    """Return whether a record in an entry tells of a shard."""
+    """Return whether a record in an entry describes a shard."""
     if isinstance(tree, dict):
         return KEY in tree or any(map(any_shard, tree.values()))
     return isinstance(tree, list) and any(map(any_shard, tree))
@@ -89,7 +89,7 @@ _MOST_RANKS = 1 << 20
 
 
 def _ranks(stored: Mapping[str, Any], sizes: Sequence[int]) -> tuple[int, ...] | None:
-    """The ranks of the mesh; equal for equal meshes."""
+    """Return the ranks of the mesh; equal for equal meshes."""
     if "ranks" in stored:
         return _integers(stored["ranks"])
     first, strides = stored.get("first"), stored.get("strides")
@@ -115,7 +115,7 @@ class Block:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """The place of the block in the whole tensor; all of it where the block has none."""
+        """Return the place of the block in the whole tensor; all of the tensor if the block has no place."""
         offset = self.first.offset
         if offset is None:
             return ()
@@ -123,7 +123,7 @@ class Block:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The places of all its shards among the ranks."""
+        """Return the places of all its shards among the ranks."""
         return tuple(sorted(shard.index for term in self.terms for shard in term))
 
 
@@ -137,12 +137,12 @@ class Parts:
 
     @property
     def is_sum(self) -> bool:
-        """Whether ranks have terms of a sum."""
+        """Return whether ranks have terms of a sum."""
         return any(len(block.terms) > 1 for block in self.blocks)
 
     @property
     def copies_that_differ(self) -> Sequence[Sequence[Shard]]:
-        """The copies of a block that are not all equal."""
+        """Return the copies of blocks that are not all equal."""
         terms = [term for block in self.blocks for term in block.terms]
         return [term for term in terms if not are_alike([shard.record for shard in term])]
 
@@ -166,7 +166,7 @@ def _most_different(copies: Sequence[Shard], trusted: Record | None) -> Record:
 
 
 def parts_by_mesh(records: Sequence[Record]) -> list[Parts] | None:
-    """Return the blocks of a value by mesh; None unless every rank's record tells of its shard."""
+    """Return the blocks of a value by mesh; None unless every rank's record describes its shard."""
     shards = [shard_of(record, index) for index, record in enumerate(records)]
     meshes: dict[tuple[object, ...], list[Shard]] = {}
     for shard in shards:

@@ -1,4 +1,4 @@
-"""Pipeline stages one behind the other, as one process would have made their calls.
+"""Pipeline stages in sequence, as one process would have made their calls.
 
 A stage counts its layers and its calls from 0. Virtual stages (chunk v of stage p is number v * stages + p) are put in
 order: of every micro batch the forward of all in turn, then the backward of all, last first. In that order layers and
@@ -20,7 +20,7 @@ from .dumps import RankDump
 
 
 class Segment(NamedTuple):
-    """Where in a step a call stands: the micro batch, 0 or 1 for forward and backward, and the place of the stage."""
+    """The position of a call in a step: micro batch, 0 or 1 for forward and backward, and the place of the stage."""
 
     micro: int
     phase: int
@@ -28,7 +28,7 @@ class Segment(NamedTuple):
 
 
 class Key(NamedTuple):
-    """The same for one call in every layout of the model: its cell call, what was called, and which of those it is."""
+    """A key that is equal for one call in every layout of the model: its cell call, the function, and its number."""
 
     around: str
     what: str
@@ -36,7 +36,7 @@ class Key(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A call of a stage, by the name that it has there."""
+    """A call of a stage, by its name on that stage."""
 
     stage: int
     name: str
@@ -70,7 +70,7 @@ class Chain:
     exchanging: frozenset[str] = frozenset()
 
     def names(self) -> dict[Part, str]:
-        """The names in the whole model."""
+        """Return the names in the whole model."""
         return {part: call.name for call in self.calls for part in call.parts}
 
 
@@ -80,7 +80,7 @@ def chain_of(
     dropped: Sequence[frozenset[str]],
     internal: Sequence[frozenset[str]],
 ) -> Chain:
-    """Put the stages of one tensor parallel rank together.
+    """Return the calls of all stages of one tensor parallel rank as one chain.
 
     `dropped` are the exchanges of each, which the model does not have, and `internal` the calls that the framework
     makes around modules to distribute it.
@@ -105,13 +105,13 @@ def chain_of(
 
 
 def _order(dump: RankDump) -> Iterator[str]:
-    """All calls in the order in which they began, and behind them what only has an entry."""
+    """Return all calls in the order in which they began, then those that only have an entry."""
     yield from dump.construct
     yield from (name for name in dump.entries if name not in dump.construct)
 
 
 def _cells(parts: Iterable[Part], numbering: "Layers") -> tuple[dict[str, list[Part]], dict[Part, str]]:
-    """The calls of cells by their names in the whole model; and those that a later stage makes once more."""
+    """Return the calls of cells by their names in the whole model, and those that a later stage makes again."""
     found: dict[str, list[Part]] = {}
     repeated: dict[Part, str] = {}
     for part in parts:
@@ -179,7 +179,7 @@ class _Copies:
         self._left: set[tuple[int, str, int]] = set()
 
     def has(self, part: Part, name: Name) -> bool:
-        """Whether a call is a copy of one on another stage that came before."""
+        """Return whether a call is a copy of one on an earlier stage."""
         call = part.stage, name.stem, name.number
         if name.direction == "backward":
             return call in self._left
@@ -206,14 +206,15 @@ def _key(name: Name, new: str, parent: str, made: Mapping[str, Placed], ordinals
 
 
 def _around(name: str, construct: Mapping[str, str | None]) -> Iterator[str]:
-    """The cells around a call, innermost first."""
+    """Return the cells around a call, innermost first."""
     while (parent := construct.get(name)) is not None:
         yield parent
         name = parent
 
 
 def _segments(dump: RankDump, numbering: "Layers", stage: int) -> dict[str, Segment]:
-    """Where every call of a stage stands: by the outermost cell around it, else by its forward or the cell before it.
+    """Return the segment of every call of a stage: that of the outermost cell around it, else of its forward, or of the
+    previous cell.
 
     What runs outside of cells after a backward prepares the next micro batch.
     """
@@ -244,7 +245,7 @@ def _segments(dump: RankDump, numbering: "Layers", stage: int) -> dict[str, Segm
 
 
 class Layers:
-    """The numbers of layers and chunks on all stages, and what they are in the whole model.
+    """The numbers of layers and chunks on all stages, and those in the whole model.
 
     Where each stage that has layers of a list counts them from 0, a number is raised by how many stages before it
     have; else the numbers are those of the whole model already. `is_indexed`: the names of cells begin with the number
@@ -283,27 +284,27 @@ class Layers:
         return f"{first}.{rest.partition('.')[2]}" if name and self._is_written else name
 
     def chunk(self, name: Name) -> int:
-        """The chunk that a cell is in."""
+        """Return the chunk of a cell."""
         return int(name.path.split(".")[0]) if self.is_indexed else 0
 
     def turn(self, stage: int, chunk: int, phase: int) -> int:
-        """The place of a virtual stage in a micro batch: backward the last comes first."""
+        """Return the place of a virtual stage in a micro batch: in the backward, the last is first."""
         virtual = chunk * self._stages + stage
         return -virtual if phase else virtual
 
     def _layer(self, name: Name) -> tuple[str, int] | None:
-        """The outermost list that a cell is in, and which element of it."""
+        """Return the outermost list that contains a cell, and the element of it."""
         path = name.path.split(".")[int(self.is_indexed) :]
         at = next((at for at, word in enumerate(path) if word.isascii() and word.isdigit() and len(word) < 10), None)
         return None if at is None else (".".join(path[:at]), int(path[at]))
 
     def holds_layers(self, name: Name) -> bool:
-        """Whether a cell has a list of layers in it that the stages share out."""
+        """Return whether a cell contains a list of layers that is split over the stages."""
         path = ".".join(name.path.split(".")[int(self.is_indexed) :])
         return any(shares and f"{container}.".startswith(f"{path}.") for container, shares in self._before.items())
 
     def renamed(self, name: Name, stage: int) -> str:
-        """The name of a cell's call in the whole model."""
+        """Return the name of a cell's call in the whole model."""
         if name.kind not in ("cell", "parameters_grad"):
             return name.text
         prefix, *path, kind = name.stem.split(".")

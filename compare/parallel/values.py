@@ -26,7 +26,7 @@ _OF_ONE_RANK = (DIGEST.key, "data_name", "from", "shard", *[each.key for each in
 
 
 def is_tensor(node: object) -> bool:
-    """Whether a node of an entry is the record of a tensor."""
+    """Return whether a node of an entry is the record of a tensor."""
     return (
         isinstance(node, dict)
         and isinstance(node.get("type"), str)
@@ -46,7 +46,7 @@ def signature(record: Record) -> tuple[str, ...]:
 
 
 def are_alike(records: Sequence[Record]) -> bool:
-    """Whether all are of one tensor, as far as they tell."""
+    """Return whether all are records of one tensor, by their statistics or digests."""
     first = records[0]
     known = [(shape_of(r), r.get("dtype"), r.get("md5"), signature(r)) for r in records]
     return "tensor_stat_index" not in first and all(each == known[0] for each in known[1:])
@@ -78,7 +78,7 @@ def without_statistics(record: Record, shape: Shape) -> Record:
 
 
 def concatenated(records: Sequence[Record], shape: Shape) -> Record:
-    """The record of the parts taken together, with this shape."""
+    """Return the record of the parts as one tensor of this shape."""
     made = described(records[0], shape)
     sizes = [math.prod(record["shape"]) for record in records]
     filled = [record for record, size in zip(records, sizes, strict=True) if size]

@@ -1,4 +1,4 @@
-"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP166."""
+"""Kinds of findings while the ranks of a model are merged: MSP151 to MSP167."""
 
 from functools import partial
 
@@ -264,5 +264,21 @@ NOT_NUMBERED = _merging(
         "the {side} has shards of distributed tensors on ranks {ranks} and was not merged, because ranks between them are "
         "missing: shards are compared with each other rank by rank",
         "{side} 侧的 rank {ranks} 持有分布式张量的切片，因其间缺少 rank 而未合并：逐 rank 比对各切片",
+    ),
+)
+NO_STACKS = _merging(
+    "MSP167",
+    "no call stacks",
+    title=Text("call stacks are absent", "缺少调用栈"),
+    means=Text(
+        "The functions that PyTorch calls to distribute a model are recognized by their call stacks; without them, they "
+        "are compared like functions of the training.",
+        "PyTorch 为切分模型而调用的函数由调用栈识别；没有调用栈时，它们与训练自身的函数一样参与比对。",
+    ),
+    causes=(Text("stack.json is missing or empty", "stack.json 缺失或为空"),),
+    message=Text(
+        "the dumps have no call stacks: functions that PyTorch calls to distribute the model are not recognized, and "
+        "have no counterpart",
+        "dump 没有调用栈：无法识别 PyTorch 为切分模型而调用的函数，它们没有对应项",
     ),
 )

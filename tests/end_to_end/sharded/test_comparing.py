@@ -164,3 +164,13 @@ def test_ranks_with_gaps_are_compared_rank_by_rank_with_a_finding(ran, tmp_path)
     answer = answer_of(compare_paths(request), request)
     (found,) = [each for each in answer.findings if each.kind is kinds.NOT_NUMBERED]
     assert (found.fields["side"], list(found.fields["ranks"])) == ("target", [0, 1, 3])
+
+
+def test_absent_stacks_are_a_finding(ran, tmp_path):
+    """Without them, functions of FSDP2 cannot be told from those of the training; parameters are compared."""
+    shutil.copytree(ran("fsdp", 2, collects=1) / "dump" / "step0", tmp_path / "some" / "step0")
+    for stack in (tmp_path / "some").glob("step0/rank*/stack.json"):
+        stack.unlink()
+    request = Request(tmp_path / "some", ran("one", 1, collects=1) / "dump", tmp_path / "out", "json", workers=1)
+    answer = answer_of(compare_paths(request), request)
+    assert [each.fields["side"] for each in answer.findings if each.kind is kinds.NO_STACKS] == ["target"]
