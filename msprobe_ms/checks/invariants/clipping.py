@@ -214,11 +214,13 @@ def _groups(said: Shard) -> Iterator[tuple[int, ...]]:
         yield tuple(said.mesh[first + n * stride] for n in range(size))
 
 
-def _matching(trace: _Trace, square: float, once: float | None = None) -> int:
-    """Return the place of the last scalar of a rank that is a norm, or its square; -1 where there is none, or where the
-    norm is that of `once` but for rounding."""
+def _matching(trace: _Trace, square: float, once: float | None = None, *, after: int | None = None) -> int:
+    """Return the place of the last scalar of a rank that is a norm, or its square; with `after`, of the first one after
+    that place. -1 if there is none, or if the norm is that of `once` but for rounding."""
     norm = sqrt(square)
-    for at, each in reversed(list(enumerate(trace.scalars))):
+    places = reversed(range(len(trace.scalars))) if after is None else range(after + 1, len(trace.scalars))
+    for at in places:
+        each = trace.scalars[at]
         if once is not None and abs(norm - sqrt(once)) <= _CLEAR * each.rounding * sqrt(once):
             continue
         if abs(each.value - norm) <= each.rounding * norm or abs(each.value - square) <= 2 * each.rounding * square:
@@ -275,7 +277,8 @@ def _norm(step: int | None, traces: Mapping[int, _Trace]) -> Iterator[Judgement]
     for what, ranks, square in wrong:
         if square > 0 and all(_matching(traces[rank], square, totals.once) > right[rank] for rank in ranks):
             subject = totals.copies[0] if what != "shards left out" and totals.copies else ""
-            place = _call(traces[ranks[0]], _matching(traces[ranks[0]], square, totals.once))
+            first = traces[ranks[0]]
+            place = _call(first, _matching(first, square, totals.once, after=right[ranks[0]]))
             ratio = sqrt(square / totals.once)
             yield Judgement(Status.VIOLATED, subject, "", place, step, ranks, what, ratio, 1.0)
             return
@@ -300,7 +303,7 @@ def _clip(step: int | None, traces: Mapping[int, _Trace]) -> Iterator[Judgement]
         return
     for each in (totals, _totals(traces, own=True)):
         norms = {rank: sqrt(square) for rank, square in each.local.items() if square > 0}
-        found = {rank: _matching(traces[rank], each.local[rank]) for rank in norms}
+        found = {rank: _matching(traces[rank], each.local[rank], after=-1) for rank in norms}
         if len(found) < 2 or min(found.values()) < 0 or any(_is_sent(traces[rank], each.local[rank]) for rank in found):
             continue
         rounding = max(traces[rank].scalars[at].rounding for rank, at in found.items())
