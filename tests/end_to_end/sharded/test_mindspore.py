@@ -73,8 +73,9 @@ def test_clipping_by_the_norm_of_one_rank(judged):
 
 @pytest.mark.verify
 def test_a_gradient_that_is_not_reduced(judged):
+    """The bias of the layer is 0 in the first step, and that both ranks have zeros is not evidence."""
     found = violated(judged(bug="not_reduced", loss="sum"))
-    assert {subject for name, subject, *_ in found if name == "equal-parameters"} == {"head.weight", "head.bias"}
+    assert {subject for name, subject, *_ in found if name == "equal-parameters"} == {"head.weight"}
 
 
 def test_a_mean_of_the_means_of_ranks(judged):
