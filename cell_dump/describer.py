@@ -30,7 +30,7 @@ from msprobe.store.stacks_and_construct import without_secrets
 from msprobe.store.tensor_pack.chunks import BFLOAT16
 from msprobe.store.writer import StepWriter, Writer
 
-from .call_sites import is_inserted
+from .call_sites import is_inserted, is_of_msprobe
 from .unwritten import Unwritten
 
 Sources: TypeAlias = dict[int, str]
@@ -346,6 +346,7 @@ class Stacks:
         self._enclosing = enclosing
         self._known: dict[tuple[int, ...], int] = {}
         self._kept: list[CodeType] = []
+        self._of_msprobe: dict[int, CodeType] = {}
 
     def of_caller(self, above: int | None = None) -> int:
         """The id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing cell's."""
@@ -358,16 +359,26 @@ class Stacks:
     def _key(self, above: int | None) -> tuple[int, ...]:
         """Return the code object and the instruction of each frame, up to the enclosing cell's, then `above`."""
         key: list[int] = []
-        frame = _outside(sys._getframe(_OURS + 1))
+        enclosing = None if above is None else self._enclosing
+        frame: FrameType | None = sys._getframe(_OURS + 1)
+        known = self._of_msprobe
+        while frame is not None and (id(frame.f_code) in known or self._is_inserted(frame)):
+            frame = frame.f_back
         while frame is not None:
             code = frame.f_code
-            if key and above is not None and code is self._enclosing:
+            if code is enclosing and key and above is not None:
                 key.append(above)
                 break
-            key.append(id(code))
-            key.append(frame.f_lasti)
+            key += id(code), frame.f_lasti
             frame = frame.f_back
         return tuple(key)
+
+    def _is_inserted(self, frame: FrameType) -> bool:
+        """Return whether a frame is there because of msprobe, and remember the functions of msprobe by their code."""
+        if is_of_msprobe(frame):
+            self._of_msprobe[id(frame.f_code)] = frame.f_code
+            return True
+        return is_inserted(frame)
 
     def _describe(self, frame: FrameType | None) -> tuple[str, ...]:
         lines = []
