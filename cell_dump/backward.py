@@ -52,8 +52,8 @@ class Contribution:
 
 
 def summed(total: np.ndarray[Any, Any] | None, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A sum and one more part, in the sum's own memory where that can be. The first part is copied, since the framework
-    may write into its memory again.
+    """Return a sum and one more part, in the sum's own memory where that can be. The first part is copied, since the
+    framework may write into its memory again.
     """
     array = widen(array)
     if total is None:
@@ -104,7 +104,7 @@ class Backward:
             self._above._inner.append(self)
 
     def expect(self, places: list[str], to_leaf: bool = False) -> None:
-        """One more arrival is to come; `places` are the arguments that it will contribute to.
+        """Expect one more arrival; `places` are the arguments to which it will contribute.
 
         Whether the gradient of a leaf is wanted at all cannot be known (`to_leaf`).
         """
@@ -116,11 +116,11 @@ class Backward:
 
     @property
     def parent(self) -> str | None:
-        """The name of the enclosing cell's backward."""
+        """Return the name of the enclosing cell's backward."""
         return self._above.name if self._above is not None else None
 
     def entry(self, incoming: str, outgoing: str) -> str | None:
-        """The JSON text of its entry; None where nothing of it is recorded."""
+        """Return the JSON text of its entry; None if nothing of it is recorded."""
         if not self.kept:
             return None
         parts = [f'"input":{incoming}'] if self._session.collects_backward_input else []
@@ -130,11 +130,11 @@ class Backward:
 
     @property
     def live(self) -> bool:
-        """Whether anything was expected at all."""
+        """Return whether anything was expected at all."""
         return self._waiting > 0
 
     def incoming(self, place: str, gradient: AnyTensor, index: int, memo: Memo, shared: bool) -> None:
-        """The gradient with respect to a result arrived; `shared` if the result is an argument passed through."""
+        """Take the gradient with respect to a result; `shared` if the result is an argument passed through."""
         if self.done:
             self._come_late("input", place)
             return
@@ -146,7 +146,7 @@ class Backward:
             self._incoming[place] = _accumulated(record) if shared else record
 
     def contribute(self, place: str, gradient: AnyTensor, index: int, memo: Memo, shared: bool) -> None:
-        """A part of the gradient with respect to an argument arrived."""
+        """Take a part of the gradient with respect to an argument."""
         if self.done:
             self._come_late("output", place)
             return
@@ -179,7 +179,7 @@ class Backward:
         return record
 
     def arrived(self) -> None:
-        """One of the expected arrivals is complete."""
+        """Note that one of the expected arrivals is complete."""
         self._waiting -= 1
         if self._waiting == 0 and not self.done:
             self.finish()
@@ -219,7 +219,7 @@ class Backward:
 
 
 def _accumulated(record: str) -> str:
-    """A record marked as the sum over every user of the tensor; null stays null."""
+    """Return a record marked as the sum over every user of the tensor; null stays null."""
     return record if record == "null" else f'{record[:-1]},"gradient":"accumulated"}}'
 
 
@@ -227,7 +227,7 @@ _PLACES = tuple(Place(i) for i in range(32))
 
 
 def _skeletons(values: Sequence[Any], tensors: Sequence[Leaf]) -> list[Skeleton]:
-    """The shape of a call's inputs or outputs, without holding their tensors, the leaves `tensors`."""
+    """Return the shape of a call's inputs or outputs, without holding their tensors, the leaves `tensors`."""
     made: list[Skeleton] = []
     places = {place for place, _ in tensors}
     for i, value in enumerate(values):
@@ -246,7 +246,7 @@ if extension is not None:
 
 
 def skeleton(node: Any, place: str = "") -> Skeleton:
-    """The shape of a tree."""
+    """Return the shape of a tree."""
     kind = type(node)
     if kind is list:
         return [skeleton(inner, f"{place}.{i}" if place else str(i)) for i, inner in enumerate(node)]
@@ -256,7 +256,7 @@ def skeleton(node: Any, place: str = "") -> Skeleton:
 
 
 def fill(shape: Skeleton, records: dict[str, str]) -> str:
-    """The JSON text of a skeleton: its places replaced by `records`, null where there is none."""
+    """Return the JSON text of a skeleton: its places replaced by `records`, null if there is none."""
     kind = type(shape)
     if kind is Place:
         return records.get(shape, "null")

@@ -87,7 +87,7 @@ class CallSites:
         self._kept: dict[int, object] = {}  # so that an identity is never used again for another one
 
     def stem_of(self, names: tuple[Name, ...], frames: int) -> str | None:
-        """Return the stem for a call of the function with these names; None where it is not to be recorded.
+        """Return the stem for a call of the function with these names; None if it is not to be recorded.
 
         `frames` is the number of frames between the function's caller and the caller of this method.
         """
@@ -146,7 +146,7 @@ def _is_framework(module: str) -> bool:
 
 
 def _namespace(reference: Reference, frame: FrameType, caller: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the variables of the module that a reference names, and its name; None where it is not all modules.
+    """Return the variables of the module that a reference names, and its name; None if it is not all modules.
 
     The name is then that of the last module, or of the caller's.
     """

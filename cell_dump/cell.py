@@ -61,7 +61,7 @@ class CellCalls:
 
     @property
     def any(self) -> bool:
-        """Whether a model is known."""
+        """Return whether a model is known."""
         return self._models > 0
 
     def add(self, model: AnyModel, patches: Patches, *, roots_only: bool = False) -> None:
@@ -76,14 +76,14 @@ class CellCalls:
                     self._take(cell, stem, known.model, patches)
 
     def cells(self) -> Iterator[Any]:
-        """The cells that are collected, roots and optimizers apart."""
+        """Return the cells that are collected, roots and optimizers apart."""
         for named in list(self._stems.values()):
             cell = named.cell()
             if named.stem and not self._framework.is_optimizer(cell):
                 yield cell
 
     def number_of(self, root: Any) -> int:
-        """In which order a known root was met."""
+        """Return the index of a known root, in the order of first use."""
         return self._stems[id(root)].model
 
     def _take(self, cell: AnyModule, stem: str, model: int, patches: Patches, prefix: str = "") -> None:
@@ -117,7 +117,7 @@ class CellCalls:
 
     @property
     def has_hooks(self) -> bool:
-        """Whether parameters are hooked, or a step's hooks are noted."""
+        """Return whether parameters are hooked, or a step's hooks are noted."""
         return bool(self._hooked or self._handles or self._passed_by)
 
     def unhook_parameters(self) -> None:
@@ -129,7 +129,7 @@ class CellCalls:
 
     @contextmanager
     def unhooked(self) -> Iterator[None]:
-        """For a while the parameters are without our hooks."""
+        """Remove the hooks of parameters for the block."""
         for _, _, handle in self._handles:
             handle.remove()
         try:

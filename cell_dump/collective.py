@@ -50,13 +50,13 @@ class Collectives:
     """The classes of messages, `P2POp`."""
 
     def handles_in(self, result: Any) -> list[Any]:
-        """The handles among what a call returned."""
+        """Return the handles among what a call returned."""
         if isinstance(result, self.handles):
             return [result]
         return [each for one in result for each in self.handles_in(one)] if isinstance(result, (list, tuple)) else []
 
     def with_messages(self, value: Any) -> Any:
-        """`value` with each message, which is no container, replaced by its contents."""
+        """Return `value` with each message, which is not a container, replaced by its contents."""
         if isinstance(value, self.messages):
             return self._contents(value)
         if type(value) in (list, tuple):
@@ -77,7 +77,7 @@ class Collectives:
 
 
 def group_id(name: object) -> str | None:
-    """The CRC-32 of a group's name; None where there is no group."""
+    """Return the CRC-32 of a group's name; None if there is no group."""
     return None if name is None else f"{crc32(str(name).encode()):08x}"
 
 
@@ -150,7 +150,7 @@ class Exchanges:
         return self._run(stem, run, shown, named, end)
 
     def waited(self, handle: Any) -> None:
-        """A handle was waited for; the call that is complete by this, if one is, is recorded.
+        """Record the call that is completed by waiting for a handle, if any.
 
         Several calls may share a handle, where the framework has nothing to wait for: one wait then is for the oldest.
         """
@@ -164,7 +164,8 @@ class Exchanges:
                     return
 
     def give_up(self) -> None:
-        """Write the calls that nobody has waited for without their results: to wait now would change the training."""
+        """Write the calls that no other code has waited for without their results: to wait now would change the
+        training."""
         while self._pending:
             call, _, _ = self._pending.pop(0)
             entry = call.entry(',"missing":["output"]')

@@ -41,21 +41,21 @@ class Collector:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are being recorded, or will be when the tokens' turn comes."""
+        """Return whether calls are being recorded, or will be when the tokens' turn comes."""
         return self.session is not None and self.session.open
 
     @property
     def in_step(self) -> bool:
-        """Whether a step's dump has begun and is not finished."""
+        """Return whether a step's dump has begun and is not finished."""
         return self.session is not None
 
     @property
     def has_model(self) -> bool:
-        """Whether a model is known."""
+        """Return whether a model is known."""
         return self._cells.any
 
     def check(self, model: AnyModel, token_range: Any = None) -> None:
-        """Refuse what cannot be collected at this level."""
+        """Raise an error for settings that are not supported at this level."""
         level = self._settings.level
         if model is not None:
             check_model(model, self._framework.module, self._framework.kind)
@@ -116,7 +116,7 @@ class Collector:
         return Tokens(self._cells.number_of(roots[0][1]), *token_range)
 
     def yield_step(self) -> None:
-        """Another debugger has begun to collect: what passes none of our calls is its."""
+        """Leave calls outside this debugger's models to another debugger that has begun to collect."""
         if self.session is not None and not self.session.open:
             self.session.gave_way = True
 
@@ -127,7 +127,7 @@ class Collector:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether an interrupt ended the step that has begun."""
+        """Return whether an interrupt ended the step that has begun."""
         return self.session is not None and self.session.is_interrupted
 
     def interrupted(self, cause: str) -> None:
@@ -143,7 +143,7 @@ class Collector:
             self._scope.log_unmatched()
 
     def end_step(self) -> None:
-        """End the step's dump and start the numbers anew."""
+        """End the step's dump and start the numbers again."""
         self._give_back()
         if self._cells.has_hooks:
             uninterrupted(self._cells.unhook_parameters)
@@ -223,7 +223,7 @@ class _ModuleHooks:
 
 
 def check_tokens(token_range: Any) -> None:
-    """Refuse what is no range of tokens."""
+    """Raise an error for an invalid range of tokens."""
     fits = isinstance(token_range, (list, tuple)) and len(token_range) == 2
     if not fits or any(isinstance(n, bool) or not isinstance(n, int) for n in token_range):
         raise UsageError(f"start(): token_range is {token_range!r}; pass two integers, [first, last]")

@@ -135,7 +135,8 @@ class Describer(ArrayDescriber):
             self._packs, self._add_elements = True, writer.elements
 
     def values(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None = None) -> str:
-        """The records of a call's inputs or outputs, a JSON array. `part` is their place in the call, `input`."""
+        """Return the records of a call's inputs or outputs, a JSON array. `part` is their place in the call,
+        `input`."""
         if self._is_quick:
             texts = kernel.records(nodes, self._reader, sources)
         else:
@@ -147,7 +148,7 @@ class Describer(ArrayDescriber):
         return f"[{','.join(texts)}]"
 
     def _packed(self, nodes: Sequence[Any], call: str, part: str, sources: Sources | None) -> list[str | None]:
-        """The records of the tensors among a call's inputs or outputs whose elements could be packed."""
+        """Return the records of the tensors among a call's inputs or outputs whose elements could be packed."""
         texts: list[str | None] = kernel.records(nodes, self._reader, None)
         for i, text in enumerate(texts):
             if text is not None:
@@ -157,7 +158,8 @@ class Describer(ArrayDescriber):
         return texts
 
     def _saved(self, text: str, tensor: AnyTensor, data_name: str, call: str, part: str, source: str) -> str | None:
-        """A record that the kernel made, with the name under which the elements are packed; None where they are not."""
+        """Return a record that the kernel made, with the name under which the elements are packed; None if they are
+        not."""
         layout: _Layout | None = self._heads[id(self.dtype_of(tensor)), self.shape_of(tensor)].layout
         if layout is None:
             return None
@@ -176,7 +178,7 @@ class Describer(ArrayDescriber):
         return f'{text[:-1]}{named},"from":{source}}}' if source else f"{text[:-1]}{named}}}"
 
     def value(self, node: Any, call: str, part: str, sources: Sources | None = None) -> str:
-        """The record of a node of a tree (`base/nested.py`). `part` is its place in the call, `input.1`."""
+        """Return the record of a node of a tree (`base/nested.py`). `part` is its place in the call, `input.1`."""
         kind = type(node)
         if is_tensor(node):
             record = self.tensor(node, call, part)
@@ -226,7 +228,8 @@ class Describer(ArrayDescriber):
         return "null"
 
     def tensor(self, tensor: AnyTensor, call: str, part: str) -> str:
-        """The record of a tensor; what stands for it where values are held until their call is known to be written."""
+        """Return the record of a tensor; what represents it where values are held until their call is known to be
+        written."""
         if self._is_quick and (text := kernel.record(tensor, self._reader)) is not None:
             return text  # type: ignore[no-any-return]  # the extension's
         if self._packs and (text := kernel.record(tensor, self._reader)) is not None:
@@ -238,7 +241,7 @@ class Describer(ArrayDescriber):
         return self.described(tensor, call, part)
 
     def described(self, tensor: AnyTensor, call: str, part: str) -> str:
-        """The record of a tensor, read now; null, with a line in `missing`, where it could not be read."""
+        """Return the record of a tensor, read now; null, with a line in `missing`, where it could not be read."""
         try:
             return self.read(tensor, call, part)
         except Exception as cause:  # a debugger never stops the training because of itself
@@ -248,7 +251,7 @@ class Describer(ArrayDescriber):
             return "null"
 
     def read(self, tensor: AnyTensor, call: str, part: str) -> str:
-        """The record of a tensor, which is read now; raises whatever the framework does."""
+        """Return the record of a tensor, which is read now; raises whatever the framework does."""
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
         text = kernel.record(tensor, self._reader) if self._is_direct else None
@@ -274,7 +277,8 @@ class Describer(ArrayDescriber):
         return self._finished(begun, elements, dtype, call, part)
 
     def is_finite(self, tensor: AnyTensor) -> bool:
-        """Whether all elements are finite now; True for a tensor that has none. Raises whatever the framework does."""
+        """Return whether all elements are finite now; True for a tensor that has none. Raises whatever the framework
+        does."""
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
         if head.letter and head.letter not in FLOAT_LETTERS:
@@ -300,24 +304,25 @@ class Describer(ArrayDescriber):
         return head
 
     def dtype(self, tensor: AnyTensor) -> str:
-        """The dtype's name as the dump spells it: `Float32`, `torch.float32`."""
+        """Return the dtype's name as the dump spells it: `Float32`, `torch.float32`."""
         return str(tensor.dtype)
 
     @abstractmethod
     def without_data(self, tensor: AnyTensor) -> str:
-        """Why a tensor has no elements to read now; empty where it has."""
+        """Return why a tensor has no elements to read now; empty if it has."""
 
     @abstractmethod
     def elements(self, tensor: AnyTensor) -> np.ndarray[Any, Any]:
-        """The elements, in memory that may be the tensor's own: to be read at once, and neither kept nor changed."""
+        """Return the elements, in memory that may be the tensor's own: to be read immediately, and neither kept nor
+        changed."""
 
     @abstractmethod
     def parameters_of(self, module: AnyModule) -> list[tuple[str, Any]] | None:
-        """A module's own parameters as they are when its call begins; None for one that can have none."""
+        """Return a module's own parameters as they are when its call begins; None for one that can have none."""
 
 
 def _layout_of(tensor: AnyTensor) -> str:
-    """The members of a record that hold the tensor's layout in memory; empty for a tensor without strides."""
+    """Return the members of a record that hold the tensor's layout in memory; empty for a tensor without strides."""
     try:
         strides, offset = tensor.stride(), tensor.storage_offset()
     except Exception as cause:  # of a sparse tensor, or a subclass of the user's own
@@ -349,7 +354,8 @@ class Stacks:
         self._of_msprobe: dict[int, CodeType] = {}
 
     def of_caller(self, above: int | None = None) -> int:
-        """The id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing cell's."""
+        """Return the id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing
+        cell's."""
         key = self._key(above)
         known = self._known.get(key)
         if known is None:
@@ -398,7 +404,7 @@ class Stacks:
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that is not of msprobe."""
+    """Return the innermost frame that is not of msprobe."""
     while frame is not None and is_inserted(frame):
         frame = frame.f_back
     return frame

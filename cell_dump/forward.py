@@ -59,11 +59,11 @@ class Forward:
 
     @property
     def parent_name(self) -> str | None:
-        """The name of the enclosing cell's call."""
+        """Return the name of the enclosing cell's call."""
         return self.parent.name if self.parent is not None else None
 
     def run_back(self) -> "Forward":
-        """What stands for this call's backward as the place of calls that the backward itself makes."""
+        """Return the place of calls that this call's backward itself makes."""
         name = self.backward.name if self.backward is not None else self.name
         return Forward(self.stem, name, None, self.cell, self.describer, self.mode, self.tail)
 
@@ -119,7 +119,7 @@ class Forward:
         self.parts.append(f'"output":{self.describer.values(results, self.name, "output")}')
 
     def entry(self, more: str = "") -> str | None:
-        """The JSON text of what was recorded, with `more` members; None where nothing was."""
+        """Return the JSON text of what was recorded, with `more` members; None if nothing was."""
         return f"{{{','.join(self.parts)}{more}{self.tail}}}" if self.parts and self.kept else None
 
 
@@ -128,12 +128,12 @@ Begin = Callable[[str, int], tuple[str, str]]
 
 
 def outcome(args: tuple[Any, ...], result: Any) -> Any:
-    """The result of a call, or the tensor that it changed in place when it returns nothing (`x[0] = 1`)."""
+    """Return the result of a call, or the tensor that it changed in place when it returns nothing (`x[0] = 1`)."""
     return args[0] if result is None and args else result
 
 
 def results_of(result: Any) -> tuple[Any, ...]:
-    """A call's result as a tuple of results; one with names of its own (a named tuple) is a single one."""
+    """Return a call's result as a tuple of results; one with names of its own (a named tuple) is a single one."""
     if type(result) is tuple:
         return result
     if not issubclass(type(result), tuple):
@@ -158,8 +158,8 @@ class Position:
     """The open calls of cells, and what the entries of calls made now say of their place in the step."""
 
     def __init__(self, own_backward: str, next_node: Callable[[], int] | None) -> None:
-        """`own_backward` is the method by which a user writes a cell's backward, "" where there is none; `next_node`
-        the number of the graph's next node, None where a user writes no backward of a node.
+        """`own_backward` is the method by which a user writes a cell's backward, "" if there is none; `next_node` the
+        number of the graph's next node, None if a user writes no backward of a node.
         """
         self._own_backward = own_backward
         self._next_node = next_node
@@ -175,28 +175,28 @@ class Position:
 
     @property
     def innermost(self) -> Forward | None:
-        """The cell's call that runs now."""
+        """Return the cell's call that runs now."""
         return self.here[0]
 
     @property
     def here(self) -> tuple[Forward | None, str]:
-        """The cell's call that runs now, and the tail of a call made now: asked at each call."""
+        """Return the cell's call that runs now, and the tail of a call made now: asked at each call."""
         calls = self._open
         return calls[-1] if calls else None, f"{_SECOND}{self._tail}" if self._recomputed else self._tail
 
     @property
     def running(self) -> list[str]:
-        """The names of the cells' calls that run now, the outermost first."""
+        """Return the names of the cells' calls that run now, the outermost first."""
         return [call.name for call in self._open]
 
     @property
     def tail(self) -> str:
-        """Members for the entry of a call made now; empty at the usual place."""
+        """Return the members for the entry of a call made now; empty at the usual place."""
         return self.here[1]
 
     @property
     def is_inside(self) -> bool:
-        """Whether calls made now have another place than those of a step's outermost code."""
+        """Return whether calls made now have another place than those of a step's outermost code."""
         return bool(self._open or self._tail or self._recomputed)
 
     def keep(self, calls: Sequence[Forward], *, is_inside: bool) -> None:
@@ -208,13 +208,13 @@ class Position:
             self._tail, self._recomputed = "", 0
 
     def enter(self, call: Forward) -> None:
-        """A cell's call runs now."""
+        """Enter a cell's call."""
         self._open.append(call)
         if self._next_node is not None:
             call.first_node = self._next_node()
 
     def leave(self, call: Forward) -> None:
-        """It has ended, and with it whatever an exception left open inside."""
+        """Leave a cell's call, and all calls inside it that an exception left open."""
         if call in self._open:  # `keep` may have forgotten it
             while self._open.pop() is not call:
                 pass
@@ -226,7 +226,7 @@ class Position:
 
     @contextmanager
     def backward_of(self, cell: AnyModule) -> Iterator[None]:
-        """Calls made meanwhile are what the user's own backward of `cell` calls, and stand inside that backward.
+        """Record the calls of the block, which the user's own backward of `cell` makes, inside that backward.
 
         Of several calls it is the one to which a gradient has come. Where none has, the dump holds no such backward.
         """
@@ -247,8 +247,8 @@ class Position:
 
     @contextmanager
     def backward_of_node(self, number: int) -> Iterator[None]:
-        """Calls made meanwhile are what the user's own backward of a node calls, and stand inside the backward of the
-        call that made it, or of the nearest around that one to which a gradient has come.
+        """Record the calls of the block, which the user's own backward of a node makes, inside the backward of the call
+        that made the node, or of the nearest enclosing one that has received a gradient.
         """
         made = self._made.get(get_ident(), [])
         ended = range(bisect_right(made, number, key=lambda each: each.end), len(made))
@@ -266,7 +266,7 @@ class Position:
 
     @contextmanager
     def run_of(self, model: int) -> Iterator[None]:
-        """One run of a model: the calls made meanwhile say which model and which run it is, where there are several."""
+        """Record the calls of the block as one run of a model: they have the model and the run if there are several."""
         run = self._runs.get(model, 0)
         self._runs[model] = run + 1
         before, turn, self._tail = self._tail, self._turn, place_of_run(run, model)
@@ -277,12 +277,12 @@ class Position:
                 self._tail = before
 
     def first_run(self, owner: Any) -> None:
-        """What `owner` runs now will be run again by a recomputation; the runs of one object are a stack."""
+        """Note that `owner` runs a block that a recomputation will run again; the runs of one object are a stack."""
         self._first_runs.setdefault(id(owner), []).append(self.innermost)
 
     @contextmanager
     def second_run(self, owner: Any) -> Iterator[None]:
-        """Calls made meanwhile are a recomputation, inside the call that enclosed the first run."""
+        """Record the calls of the block as a recomputation, inside the call that enclosed the first run."""
         runs = self._first_runs.get(id(owner))
         base = runs.pop() if runs else None
         before, turn = (self._open, self._tail), self._turn

@@ -37,12 +37,12 @@ class Gradients(Protocol):
     """Whether a backward runs now that has passed one of the calls; True where that cannot be known."""
 
     def inputs(self, tensors: list[Leaf]) -> tuple[Any, int, Sources]:
-        """Of the tensors among a call's arguments: those that can have a gradient, in a form that `place` understands;
-        the highest sequence number among their nodes; who produced each.
+        """Return, of the tensors among a call's arguments, those that can have a gradient, in a form that `place`
+        accepts; the highest sequence number among their nodes; and the producer of each.
         """
 
     def probe(self, tensors: list[Leaf]) -> int:
-        """The last sequence number used so far; -1 where there is none."""
+        """Return the last sequence number used so far; -1 if there is none."""
 
     def place(self, backward: Backward, call: str, wanted: Any, outputs: list[Leaf], floor: int) -> None:
         """Hook what reports the gradients of a finished forward call."""
@@ -54,7 +54,7 @@ class Gradients(Protocol):
         """Let go of everything; hooks that still fire do nothing."""
 
     def rest(self) -> None:
-        """No backward runs any more, also none that an exception ended."""
+        """Note that no backward is running, also if an exception ended it."""
 
 
 class NoGradients:
@@ -134,62 +134,64 @@ class Framework:
 
     @staticmethod
     def before_hook(gradients: tuple[Any, ...]) -> None:
-        """The same, at the beginning of a hook that received gradients."""
+        """Prepare for a hook that received gradients."""
 
     empty: frozenset[str] = frozenset()
     """The stems of recorded functions whose results hold what nothing has written."""
 
     @staticmethod
     def memory_of(tensor: AnyTensor) -> Memory | None:
-        """The memory that a tensor looks into; None where it is not this process's, or nothing is known of it."""
+        """Return the memory that a tensor looks into; None if it is not this process's, or nothing is known of it."""
         return None
 
     @staticmethod
     def memory_is_held(tensor: AnyTensor) -> Callable[[], bool]:
-        """A function that tells whether the memory that a tensor looks into is still held; it holds none itself."""
+        """Return a function that tells whether the memory that a tensor looks into is still held; it holds none
+        itself."""
         raise NotImplementedError
 
     def writer(self, writer: StepWriter) -> StepWriter:
-        """`writer`, or one in front of it that holds back what is still on the device."""
+        """Return `writer`, or a filter in front of it that holds back values that are still on the device."""
         return writer
 
     def describer(self, writer: StepWriter, **options: Any) -> Describer:
-        """Makes records of values, now, from tensors wherever they are; `options` are those of `Describer`."""
+        """Return the describer of values, which reads tensors immediately and from any device; `options` are those of
+        `Describer`."""
         raise NotImplementedError
 
     # ---- modules ---------------------------------------------------------------------------------------------------
 
     @staticmethod
     def compiled_class(module: AnyModule) -> str:
-        """The class of a module that is compiled as a whole, with nothing inside to be seen; "" of any other."""
+        """Return the class of a module that is compiled as a whole, with nothing inside to be seen; "" of any other."""
         return ""
 
     @staticmethod
     def runs_hooks(module: AnyModule) -> bool:
-        """Whether the hooks on a module fire when it is called; False where it is compiled with its hooks."""
+        """Return whether the hooks on a module fire when it is called; False if it is compiled with its hooks."""
         return True
 
     @staticmethod
     def own_parameters(module: AnyModule, /) -> list[tuple[str, Any]]:
-        """A module's own parameters, not those of the modules inside, with their names in the module."""
+        """Return a module's own parameters, not those of the modules inside, with their names in the module."""
         raise NotImplementedError
 
     def is_optimizer(self, module: AnyModule) -> bool:
-        """Whether a module holds the parameters of others; False where optimizers are no modules."""
+        """Return whether a module holds the parameters of others; False if optimizers are no modules."""
         return False
 
     def names_of(self, model: AnyModel) -> Iterable[tuple[str, Any]]:
-        """The parameters of a root by name, where the framework's tensors do not know their names themselves."""
+        """Return the parameters of a root by name, where the framework's tensors do not know their names themselves."""
         return model.named_parameters()  # type: ignore[no-any-return]  # a module's
 
     # ---- gradients -------------------------------------------------------------------------------------------------
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
-        """The gradients of one step; `flush` is to be called when a whole backward has run."""
+        """Return the gradients of one step; `flush` is to be called when a whole backward has run."""
         raise NotImplementedError
 
     def module_hooks(self, hook: Hook) -> ModuleHooks:
-        """The framework's own backward hooks."""
+        """Return the framework's own backward hooks."""
         raise NotImplementedError
 
     @staticmethod
@@ -207,19 +209,19 @@ class Framework:
 
     @staticmethod
     def when_backward_ends(call: Callable[[], None]) -> bool:
-        """From inside a backward: have `call` called once when it has run as a whole; whether the framework can."""
+        """Have `call` called once after the running backward; return whether the framework supports that."""
         raise NotImplementedError
 
     # ---- calls -----------------------------------------------------------------------------------------------------
 
     @property
     def collectives(self) -> Collectives:
-        """How tensors are exchanged between ranks."""
+        """Return how tensors are exchanged between ranks."""
         return self.calls.collectives
 
     def guard(self, current: Current, guards: Patches, patches: Removable, unhooked: Callable[[], Any]) -> None:
-        """Plan into `guards` what is in place besides: who compiles code, and who recomputes. Nothing by default."""
+        """Plan further patches into `guards`: those of compilers and of recomputation. Nothing by default."""
 
     def dispatch(self, current: Current) -> Dispatch:
-        """What sees each operation that is dispatched; UsageError where the framework has none."""
+        """Return the mode that intercepts each dispatched operation; UsageError if the framework has none."""
         raise NotImplementedError

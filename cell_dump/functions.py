@@ -28,7 +28,7 @@ from .wrappers import Current, Stems, recorded
 
 
 def stems_of(path: "str | Path", rank: str = "") -> frozenset[str]:
-    """The stems of all functions, primitives and `@jit` calls in a dump.
+    """Return the stems of all functions, primitives and `@jit` calls in a dump.
 
     `path` is a dump.json, the folder of a rank, of a step, or a whole dump, of which the first step is taken; among
     several ranks the one whose folder is called `rank`, else the first. SettingsError where nothing can be read, or
@@ -49,14 +49,14 @@ def stems_of(path: "str | Path", rank: str = "") -> frozenset[str]:
 
 
 def _folder(path: Path, rank: str) -> Path:
-    """The folder of one rank, where `path` holds several steps or ranks; otherwise `path` itself."""
+    """Return the folder of one rank, where `path` holds several steps or ranks; otherwise `path` itself."""
     path = next(iter(_numbered(path, layout.step_number)), path)
     ranks = _numbered(path, layout.rank_number)
     return next((folder for folder in ranks if folder.name == rank), ranks[0] if ranks else path)
 
 
 def _numbered(path: Path, number: Callable[[str], int | None]) -> list[Path]:
-    """The folders in `path` whose names have a number, by that number."""
+    """Return the folders in `path` whose names have a number, by that number."""
     inner = [entry for entry in path.iterdir() if entry.is_dir()] if path.is_dir() else []
     found = [((n, entry.name), entry) for entry in inner if (n := number(entry.name)) is not None]
     return [entry for _, entry in sorted(found)]
@@ -78,7 +78,7 @@ def register_custom_api(module: Any, api: str, api_prefix: str | None = None) ->
     """Collect the calls of `module.api` as `{api_prefix}.{api}.{n}.forward`, from the next `start` on.
 
     `module` is a module or a class. Without a prefix it is the module's name, or `Custom` for what has none. Once more
-    for the same function only changes the prefix. Raises UsageError where this cannot be meant.
+    for the same function only changes the prefix. Raises UsageError if this cannot be meant.
     """
     label = "register_custom_api()"
     if not isinstance(api, str):
@@ -99,7 +99,7 @@ def register_custom_api(module: Any, api: str, api_prefix: str | None = None) ->
 
 
 def restore_custom_api(module: Any, api: str) -> None:
-    """Collect `module.api` no longer, from the next `start` on. UsageError where it was not registered."""
+    """Collect `module.api` no longer, from the next `start` on. UsageError if it was not registered."""
     if _registered.pop((id(module), api), None) is None:
         where = getattr(module, "__name__", type(module).__name__)
         known = ", ".join(f"{c.owner.__name__}.{c.name}" for c in _registered.values()) or "nothing"
@@ -161,7 +161,7 @@ class FunctionCalls:
         self._planned = False
 
     def plan(self, roots: list[AnyModule], names_from: str = "", rank: str = "") -> None:
-        """Plan patches for what is there now, before each `start`, while nothing is installed.
+        """Plan patches for the current functions, before each `start`, while nothing is installed.
 
         `roots` are the models. With `names_from`, the path of a golden dump, only what that one names is collected, its
         rank `rank` if it has several.
@@ -179,12 +179,12 @@ class FunctionCalls:
 
     @staticmethod
     def functions() -> Iterator[tuple[Any, str, str]]:
-        """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
+        """Return the collected functions: (owner of the attribute, its name, stem of the calls' names)."""
         raise NotImplementedError
 
     @property
     def replaced(self) -> list[tuple[Any, str]]:
-        """Owners and names of what is another object while it is collected, as of the last time."""
+        """Return owner and name of each function that is another object while it is collected, as of the last time."""
         return [(place.owner, place.name) for place in self._in_place.replaced]
 
     def _plan_functions(self) -> None:
@@ -198,14 +198,15 @@ class FunctionCalls:
                 self._in_place.add(owner, name, stem if is_wanted else None, inherits=owner is self.tensor)
 
     def _plan_memory(self) -> None:
-        """Plan to follow memory that nothing has written, where functions give it that are not recorded."""
+        """Plan to track uninitialized memory that is returned by functions that are not recorded."""
 
     def _wants(self, owner: Any, name: str, stem: str) -> bool:
         """Return whether the calls of a function by this name are recorded."""
         return self._wanted is None or stem in self._wanted
 
     def _follow_registry(self) -> None:
-        """Plan what the user has registered by now, as far as it is wanted, and nothing else of the user's."""
+        """Plan the functions that the user has registered, as far as they are to be collected, and no other functions
+        of the user."""
         now = {custom for custom in _registered.values() if self._wanted is None or custom.stem in self._wanted}
         for custom in [each for each in self._customs if each not in now]:
             self._in_place.discard(self._customs.pop(custom))

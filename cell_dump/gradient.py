@@ -116,8 +116,8 @@ class NodeGradients:
         self._begun: list[Backward] = []
 
     def inputs(self, tensors: list[Leaf]) -> tuple[dict[Key, list[str]], int, Sources]:
-        """Of the tensors among a call's arguments: those that can have a gradient, the highest sequence number among
-        their nodes, and who produced each.
+        """Return, of the tensors among a call's arguments, those that can have a gradient, the highest sequence number
+        among their nodes, and the producer of each.
         """
         graph = self._graph
         node_of, identity_of, index_of, plain = graph.node_of, graph.identity, graph.index_of, graph.tensor
@@ -147,7 +147,7 @@ class NodeGradients:
         return wanted, floor, sources
 
     def probe(self, tensors: list[Leaf]) -> int:
-        """The last sequence number used so far; -1 where no argument has a gradient."""
+        """Return the last sequence number used so far; -1 where no argument has a gradient."""
         try:
             return self._graph.probe(tensors)
         except AttributeError:  # as above
@@ -224,7 +224,7 @@ class NodeGradients:
         self.running = False
 
     def rest(self) -> None:
-        """No backward runs any more, also none that an exception ended."""
+        """Note that no backward is running, also if an exception ended it."""
         self.running = False
 
     def _watch(self, key: Identity, node: Node) -> Watch:
@@ -291,7 +291,8 @@ Edge = tuple[Identity, Node, int, list[str], bool, bool]
 def _walk(
     graph: Graph, results: list[tuple[str, Key, Node]], wanted: dict[Key, list[str]], floor: int
 ) -> tuple[list[Edge], set[Key], int]:
-    """The edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence number.
+    """Return the edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence
+    number.
 
     A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the
     slots are in the order of the arguments. Otherwise the contributions cannot be separated and are marked as shared.
@@ -368,11 +369,11 @@ class ModuleHooks:
             self._handles.pop().remove()
 
     def are_on(self, module: AnyModule) -> bool:
-        """Whether a module is hooked."""
+        """Return whether a module is hooked."""
         return id(module) in self._attached
 
     def expect(self, call: Forward, backward: Backward) -> None:
-        """A module's call has ended: its hooks will fire twice, before and after its backward."""
+        """Expect the hooks of a module whose call has ended to fire twice, before and after its backward."""
         if self._has_backward():
             places = [place for place, _ in call.tensors]
             backward.expect([])

@@ -34,12 +34,12 @@ def plan_hooks(current: Current, guards: Patches, keeper: type, hook: type, agai
 
 
 def _of_the_same_kind(wrap: Callable[[Callable[..., Any]], Callable[..., Any]], original: Any) -> Any:
-    """A static method stays one."""
+    """Return a static method stays one."""
     return staticmethod(wrap(original.__func__)) if isinstance(original, staticmethod) else wrap(original)
 
 
 def _first_run(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Remember by which call the first run is enclosed; the runs of one object are a stack."""
+    """Keep the call that encloses the first run; the runs of one object are a stack."""
 
     @wraps(original)
     def first_run(owner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -52,7 +52,7 @@ def _first_run(current: Current, original: Callable[..., Any]) -> Callable[..., 
 
 
 def _keep(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Remember of which first run a hook is the second."""
+    """Keep the first run of which a hook is the second."""
 
     @wraps(original)
     def __init__(hook: Any, keeper: Any, *args: Any, **kwargs: Any) -> None:

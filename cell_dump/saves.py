@@ -74,7 +74,7 @@ class Saves:
             self._step.interrupted(cause)
 
     def end_step(self) -> None:
-        """Write what is still awaited, as it is, and finish the step's dump; numbers begin anew."""
+        """Write what is still awaited, as it is, and finish the step's dump; numbers begin again."""
         if self._step is not None:
             self._step.close()
         self._step = None
@@ -133,7 +133,7 @@ class _Step:
             self._describer.lost(call, part, reason(cause))
 
     def _next(self, name: str) -> tuple[str, str]:
-        """The names of a variable and of its gradients.
+        """Return the names of a variable and of its gradients.
 
         The gradients of `x` and a variable `x_grad` would share a name: a number that is taken is passed over.
         """
@@ -162,7 +162,7 @@ class _Step:
             self._awaited.remove(awaited)
 
     def _hook(self, tensor: AnyTensor, awaited: _Awaited, place: str) -> bool:
-        """Hook the gradient of a tensor for `awaited`; False where none can come."""
+        """Hook the gradient of a tensor for `awaited`; False if none can come."""
 
         def arrived(gradient: AnyTensor) -> None:
             if not awaited.done:
@@ -184,7 +184,7 @@ class _Step:
             self._is_registered = self._framework.when_backward_ends(self._final)
 
     def _ended(self) -> None:
-        """A whole backward has run: what came to a variable so far will not be completed by another one."""
+        """Complete the variables after a whole backward: another one does not add to them."""
         self._is_registered = False
         for awaited in self._awaited:
             if awaited.records:
@@ -206,7 +206,7 @@ class _Step:
 
 
 def refusal(tree: Tree, name: Any, save_backward: Any) -> str:
-    """What is wrong with the arguments of `save`, and where; empty where nothing is."""
+    """Return the error in the arguments of `save` and its place; empty if there is none."""
     if not isinstance(name, str) or not name:
         return f"the name is {(quoted(name) if name != '' else repr(name))}; pass a string"
     if not isinstance(save_backward, bool):
@@ -229,5 +229,5 @@ def refusal(tree: Tree, name: Any, save_backward: Any) -> str:
 
 
 def _at(variable: str, place: str) -> str:
-    """Where in a variable something stands, for a message."""
+    """Return where in a variable something stands, for a message."""
     return f"{variable} at {place[:80]}{'...' if len(place) > 80 else ''}" if place else variable

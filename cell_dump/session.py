@@ -50,7 +50,7 @@ class unrecorded:
 
 
 def _frames_with(session: "Session") -> Iterator[FrameType]:
-    """The calls of this package that run now, in this thread, and are about a session."""
+    """Return the calls of this package that run now, in this thread, and are about a session."""
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         if frame.f_globals.get("__package__") == __package__:
@@ -69,7 +69,7 @@ class Tokens:
         self._run = -1
 
     def is_next_collected(self) -> bool:
-        """Whether the run that begins now is collected."""
+        """Return whether the run that begins now is collected."""
         self._run += 1
         return self._first <= self._run <= self._last
 
@@ -86,7 +86,7 @@ class Session:
         scope: Scope,
         names: Names,
     ) -> None:
-        """`names` are those of parameters by their ids, where the framework's tensors do not know them themselves."""
+        """Collect calls; `names` are those of parameters by their ids, if the framework's tensors do not have them."""
         mode = wishes.data_mode
         self.on = self.open = self.busy = self.closed = self.gave_way = False
         self.is_interrupted = False
@@ -130,25 +130,25 @@ class Session:
         self.cell_hooks = framework.module_hooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
     def number(self, stem: str) -> int:
-        """The number of the next call of a stem."""
+        """Return the number of the next call of a stem."""
         number = self._numbers.get(stem, 0)
         self._numbers[stem] = number + 1
         return number
 
     def enclosing(self) -> str | None:
-        """The cell's call that runs now."""
+        """Return the cell's call that runs now."""
         return self.position.innermost.name if self.position.innermost is not None else None
 
     def tail(self) -> str:
-        """What the entries of calls made now say of their place in the step."""
+        """Return the members of entries that describe the place of calls made now in the step."""
         return self.position.tail
 
     def listens(self) -> bool:
-        """Whether a call made now, by this thread, is to be recorded."""
+        """Return whether a call made now, by this thread, is to be recorded."""
         return self.on and not self.busy and threading.get_ident() == self._thread
 
     def is_elsewhere(self) -> bool:
-        """Whether a call made now is not recorded because another thread makes it."""
+        """Return whether a call made now is not recorded because another thread makes it."""
         return self.on and threading.get_ident() != self._thread
 
     def resume(self, tokens: Tokens | None = None) -> None:
@@ -196,7 +196,7 @@ class Session:
         self.closed = True
 
     def cease(self) -> None:
-        """Nothing more is to be collected in this run; what is open is let go."""
+        """Stop collecting in this run, and discard what is open."""
         self.on = self.open = False
         _recording.discard(self)
         self._backwards.clear()
@@ -230,11 +230,11 @@ class Session:
         self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
 
     def unwritten(self, result: Any) -> None:
-        """A function that is not recorded has given memory that nothing has written."""
+        """Note uninitialized memory that a function returned that is not recorded."""
         self._blanks.note(tree_of((result,)).tensors)
 
     def unwritten_memory(self, memory: Memory, is_held: Callable[[], bool]) -> None:
-        """The same of memory that no tensor is at hand for."""
+        """Note uninitialized memory without a tensor."""
         self._blanks.note_memory(memory, is_held)
 
     def also_named(self, parameter: Any, other: Any) -> None:
@@ -244,7 +244,7 @@ class Session:
             self._names[id(other)] = name
 
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
-        """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
+        """Return `work`, guarded, as a hook; MindSpore 2.7 accepts only a plain function."""
         before_hook = self._before_hook
 
         def hook(*gradients: Any) -> None:
@@ -256,7 +256,7 @@ class Session:
 
     @contextmanager
     def run_of(self, model: int) -> Iterator[None]:
-        """One run of a model; where tokens are collected it may be one of theirs."""
+        """Record the block as one run of a model; if tokens are collected it may be a run of theirs."""
         if threading.get_ident() != self._thread or self.busy or not self.open:
             yield
             return
@@ -271,8 +271,8 @@ class Session:
 
     @contextmanager
     def second_run(self, owner: Any) -> Iterator[None]:
-        """A second run of what `owner` ran first, in the thread that runs the backward: that of a device may be one of
-        its own, while ours waits.
+        """Return a second run of what `owner` ran first, in the thread that runs the backward: that of a device may be
+        one of its own, while ours waits.
         """
         before, ours = self._thread, threading.get_ident()
         self._thread = ours
@@ -295,7 +295,7 @@ class Session:
     ) -> Any:
         """Run an API and record it, and nothing inside it. What it returns or raises is passed on untouched.
 
-        `end` does something else with the result than to record it at once.
+        `end` does something else with the result than to record it immediately.
         """
         self.busy = True
         try:
@@ -426,7 +426,7 @@ class Session:
                 self.guard(self.scope.leave, call.name)
 
     def _fail(self, call: Forward | None, cause: BaseException) -> None:
-        """The call raised: its inputs are what one wants to see, so they are written."""
+        """Write the inputs of a call that raised: the user needs them."""
         if self.on:
             self._note_interrupt(cause)
         if call is None or not self.on or (entry := call.entry(',"missing":["output"]')) is None:
@@ -485,7 +485,7 @@ class Session:
             self.describer.lost(call.name, "output", reason(cause))
 
     def _expect_gradients(self, call: Forward, backward: Backward, tensors: list[Leaf]) -> None:
-        """Those of a cell."""
+        """Expect the gradients of a cell."""
         if self.cell_hooks is not None and self.cell_hooks.are_on(call.cell) and self._runs_hooks(call.cell):
             self.cell_hooks.expect(call, backward)
             self._gradients.notice(tensors)
@@ -501,7 +501,7 @@ class Session:
         return self._exchanges.call(stem, function, args, kwargs)
 
     def waited(self, handle: Any) -> None:
-        """The training has waited for a handle of an exchange."""
+        """Note that the training has waited for a handle of an exchange."""
         if threading.get_ident() != self._thread:
             return
         before = self.busy, self.on
@@ -514,7 +514,7 @@ class Session:
     # ---- backward --------------------------------------------------------------------------------------------------
 
     def begin_backward(self, backward: Backward) -> bool:
-        """The first gradient of a call arrived; returns whether its records are wanted."""
+        """Return the first gradient of a call arrived; return whether its records are wanted."""
         kept = self._keeps_all or self._keeps(backward.name, parse(backward.name).kind == "cell")
         return kept and self._wishes.values
 
@@ -545,7 +545,7 @@ class Session:
         self.writer.call(name, None, None, f'{{"{parameter}":[{record}]}}')
 
     def _flush(self) -> None:
-        """A whole backward has run: nothing more will come for the calls that it reached; inner ones end first."""
+        """End the calls that a whole backward reached, inner ones first."""
         for backward in reversed(self._backwards):
             if backward.begun:
                 backward.finish_all()

@@ -56,18 +56,18 @@ class Blanks:
         return bool(self._known)
 
     def note(self, tensors: Sequence[Leaf]) -> None:
-        """These tensors were made, of memory that nothing has written."""
+        """Note tensors that were made of uninitialized memory."""
         for _, tensor in tensors:
             memory = self._memory_of(tensor)
             if memory is not None:
                 self.note_memory(memory, self._holds(tensor))
 
     def note_memory(self, memory: Memory, is_held: Callable[[], bool]) -> None:
-        """This memory was given, and nothing has written it."""
+        """Note uninitialized memory."""
         self._known[memory.address] = _Known(memory, _sample(memory), is_held)
 
     def has(self, tensor: AnyTensor) -> bool:
-        """Whether nothing has written the memory that a tensor looks into."""
+        """Return whether nothing has written the memory that a tensor looks into."""
         memory = self._memory_of(tensor)
         known = self._known.get(memory.address) if memory is not None else None
         if known is None or memory is None:
@@ -82,7 +82,7 @@ class Blanks:
         return False
 
     def shown(self, nodes: Sequence[Any]) -> list[Any]:
-        """Trees in which such tensors are marked as `Unwritten`."""
+        """Return trees in which such tensors are marked as `Unwritten`."""
         return [self._shown(node) for node in nodes]
 
     def _shown(self, node: Any) -> Any:
@@ -94,7 +94,7 @@ class Blanks:
 
 
 def all_unwritten(node: Any) -> Any:
-    """A tree all of whose tensors are marked: a call writes them, and reads nothing of them."""
+    """Return a tree all of whose tensors are marked: a call writes them, and reads nothing of them."""
     if type(node) is list:
         return [all_unwritten(each) for each in node]
     if type(node) is dict:

@@ -21,28 +21,28 @@ class Recorder(Protocol):
 
     @property
     def position(self) -> Position:
-        """Where in the training it is."""
+        """Return where in the training it is."""
 
     def listens(self) -> bool:
-        """Whether a call made now is to be recorded."""
+        """Return whether a call made now is to be recorded."""
 
     def call_api(self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a call and record it; returns what it returns."""
+        """Make a call and record it; return what it returns."""
 
     def call_inner(self, stem: str, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
         """Make an operation and record it inside of the call that runs."""
 
     def waited(self, handle: Any) -> None:
-        """An exchange between ranks has ended."""
+        """Note that an exchange between ranks has ended."""
 
     def guard(self, work: Callable[..., None], *args: Any) -> None:
         """Do a piece of collecting that the training must not feel."""
 
     def unwritten(self, result: Any) -> None:
-        """A function that is not recorded has given memory that nothing has written."""
+        """Note uninitialized memory that a function returned that is not recorded."""
 
     def unwritten_memory(self, memory: Memory, is_held: Callable[[], bool]) -> None:
-        """The same of memory that no tensor is at hand for."""
+        """Note uninitialized memory without a tensor."""
 
     def also_named(self, parameter: Any, other: Any) -> None:
         """Give a parameter's name to another tensor that takes its place for a while."""
@@ -55,7 +55,7 @@ Current = Callable[[], Recorder | None]
 def recorded(
     stem: str, current: Current, original: Callable[..., Any], *, method: str = "call_api"
 ) -> Callable[..., Any]:
-    """`original`, whose outermost calls go through a session's `method` while one listens."""
+    """Return `original` with its outermost calls going through a session's `method` while a session is active."""
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ def recorded(
 
 
 def within(context: Callable[[Any, Any], Any], current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A method `original` that runs inside of `context(session, owner)` while there is a session."""
+    """Return a method `original` that runs inside of `context(session, owner)` while there is a session."""
 
     @wraps(original)
     def method(owner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -83,7 +83,7 @@ def within(context: Callable[[Any, Any], Any], current: Current, original: Calla
 
 
 def quietly(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    """`original`, of whose inside nothing is recorded: what a framework does by itself around a backward."""
+    """Return `original` without recording the calls inside it: what a framework does by itself around a backward."""
 
     @wraps(original)
     def quietly(*args: Any, **kwargs: Any) -> Any:

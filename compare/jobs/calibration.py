@@ -51,8 +51,8 @@ _NO_TORCH = "torch is not installed, which executes the calls again: pip install
 
 
 def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Limits | None:
-    """The limits that a comparison by the built-in ones gives, whose target is the trusted run; None where the two hold
-    no tensors. UsageError without torch."""
+    """Return the limits that a comparison by the built-in ones gives, whose target is the trusted run; None if the two
+    hold no tensors. UsageError without torch."""
     if comparison.mode != "tensor":
         return None
     if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
@@ -72,7 +72,8 @@ def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgemen
 
 
 def limits_of(found: Sequence[Limits], labels: Sequence[str], file: str) -> Limits:
-    """The limits that pairs of dumps, of several ranks and steps, give together; `labels` tell them from each other."""
+    """Return the limits that pairs of dumps, of several ranks and steps, give together; `labels` tell them from each
+    other."""
     return replace(
         found[0],
         file=file,
@@ -99,7 +100,7 @@ Row = TypeVar("Row")
 
 
 def _merged(rows: Iterable[Row], key: Callable[[Row], Any], joined: Callable[[Row, Row], Row]) -> tuple[Row, ...]:
-    """The rows in the order of their keys, those of one key joined."""
+    """Return the rows in the order of their keys, those of one key joined."""
     found: dict[Any, Row] = {}
     for row in rows:
         found[key(row)] = joined(found[key(row)], row) if key(row) in found else row
@@ -112,14 +113,14 @@ def _worse(one: KindResidual, other: KindResidual) -> KindResidual:
 
 
 def _made_with(dump: Dump) -> Mapping[str, str]:
-    """How a side was made; `framework` is its bare name, `version` the name with the version."""
+    """Return how a side was made; `framework` is its bare name, `version` the name with the version."""
     made_with = dict(dump.made_with)
     version = made_with.pop("framework", "")
     return {"framework": dump.framework, **({"version": version} if version else {}), **made_with}
 
 
 def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmplification]]:
-    """A row for each output that differs: its residual where the call was replayed, else its amplification."""
+    """Return a row for each output that differs: its residual where the call was replayed, else its amplification."""
     residuals: list[KindResidual] = []
     amplifications: list[KindAmplification] = []
     for one in comparison.noise.evidence.values() if comparison.noise else ():
@@ -134,7 +135,7 @@ def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmp
 
 
 def _equal(comparison: Comparison) -> Iterator[KindResidual]:
-    """Of functions whose outputs are all equal to the bit: what they compute in, as a few golden calls show it."""
+    """Return the precision in which functions with bitwise equal outputs compute, as a few golden calls show."""
     pairs = comparison.pairs
     differing = set(pairs.call_of[(comparison.equal != EQUAL) & ~comparison.is_input].tolist())
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -162,7 +163,7 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
 
 
 def _residuals(result: Replayed, direction: str) -> Iterator[tuple[Kind, float]]:
-    """Kind and residual of each output, with the options that explain it best."""
+    """Return kind and residual of each output, with the options that explain it best."""
     best: dict[tuple[str, tuple[str, ...]], float] = {}
     for candidates in result.residuals.values():
         for one in candidates:
@@ -181,7 +182,7 @@ def _drifts(updates: UpdateJudgement | None) -> Iterator[Drift]:
 
 
 def _of_running_statistics(comparison: Comparison) -> Iterator[Drift]:
-    """How far running statistics are apart, which no optimizer updates."""
+    """Return by how much running statistics differ, which no optimizer updates."""
     if not comparison.target.step:
         return
     found = []
@@ -201,10 +202,10 @@ def _of_running_statistics(comparison: Comparison) -> Iterator[Drift]:
 
 
 def with_limits(request: Request, clean: Path, loud: int) -> Request:
-    """The request with the limits that a trusted run gives, which are written into the output folder.
+    """Return the request with the limits that a trusted run gives, which are written into the output folder.
 
     Of several ranks and steps all that the trusted run and the golden both hold are compared, and their limits are one.
-    UsageError where the trusted run cannot be read, or holds no tensors; a warning where it is wrong itself.
+    UsageError if the trusted run cannot be read, or holds no tensors; a warning where it is wrong itself.
     """
     for side, other in (("target", request.target), ("golden", request.golden)):
         if clean.resolve() == other.resolve():
@@ -244,7 +245,7 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
 
 
 def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | None]:
-    """What each task gives, in order."""
+    """Yield the result of each task, in order."""
     workers, scheduler = request.workers or 0, request.scheduler
     if len(tasks) == 1:
         return [calibrate_single(tasks[0])]

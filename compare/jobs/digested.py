@@ -52,13 +52,13 @@ class Digested:
 
     @property
     def summary(self) -> RankSummary:
-        """What the search over ranks knows of a rank on which nothing differs."""
+        """Return the summary, for the search over ranks, of a rank on which nothing differs."""
         return RankSummary(self.exchanges, ("",) * (len(self.exchanges) + 1))
 
 
 @without_gc()
 def digested(file: Path) -> Digested:
-    """Read a dump, digest it, and compare it with itself; DumpError where it cannot be read."""
+    """Read a dump, digest it, and compare it with itself; DumpError if it cannot be read."""
     dump = read(file)
     source = SideSource("dump", (file,))
     task = Task(Job(source, source, Place()), Request(file, file, tables=False, resume=False), file, 1)
@@ -91,7 +91,8 @@ def digested(file: Path) -> Digested:
 
 
 def outcome_of_equal(task: Task, target: Digested, golden: Digested) -> Outcome | None:
-    """The outcome of a job whose two dumps are equal by their digests; None where they are not, or it is not known."""
+    """Return the outcome of a job whose two dumps are equal by their digests; None if they are not, or it is not
+    known."""
     if target.root != golden.root or target.alone is None or golden.alone is None:
         return None
     place, alone = task.job.place, target.alone
@@ -109,14 +110,14 @@ def outcome_of_equal(task: Task, target: Digested, golden: Digested) -> Outcome 
 
 
 def is_up_to_date(file: Path) -> bool:
-    """Whether the digests beside a dump.json are there, and of the files as they are now."""
+    """Return whether the digests in the folder of a dump.json are there, and of the files as they are now."""
     return read_digests(file) is not None
 
 
 def write_digests(file: Path) -> None:
     """Make the digests of a dump.json and write them beside it.
 
-    DumpError where it cannot be read, or is written meanwhile; OSError where the disk refuses.
+    DumpError if it cannot be read, or is written in the meantime; OSError if writing fails.
     """
     try:
         before = files_state(file)
@@ -131,8 +132,8 @@ def write_digests(file: Path) -> None:
 
 
 def read_digests(path: Path) -> Digested | None:
-    """The digests beside a dump.json, or in the folder of a rank; None where there are none that say what the dump is
-    now, by the verdicts of this version."""
+    """Return the digests in the folder of a dump.json, or in the folder of a rank; None if there are none that say what
+    the dump is now, by the verdicts of this version."""
     try:
         file = find(path)
         text = json.loads(read_input(file.with_name(layout.DIGEST), MAX_CONFIGURATION_BYTES))

@@ -39,9 +39,9 @@ class Look:
 
 
 def first_wrong_only(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]:
-    """The outcomes of all tasks, in order; `unread` is set in those whose dumps were not read and differ.
+    """Return the outcomes of all tasks, in order; `unread` is set in those whose dumps were not read and differ.
 
-    The first wrong call is that of a comparison of everything. DumpError where nothing could be compared.
+    The first wrong call is that of a comparison of everything. DumpError if nothing could be compared.
     """
     looks = _look_at_all(tasks, request)
     found = {at: look.outcome for at, look in enumerate(looks) if look.outcome is not None}
@@ -67,7 +67,7 @@ def first_wrong_only(tasks: Sequence[Task], request: Request) -> tuple[Outcome, 
 
 
 def _groups(tasks: Sequence[Task]) -> Iterator[list[int]]:
-    """The places of the tasks of each step, in the order in which the first wrong call is looked for."""
+    """Return the places of the tasks of each step, in the order in which the first wrong call is looked for."""
     groups: dict[tuple[int, bool], list[int]] = {}
     for at, task in enumerate(tasks):
         place = task.job.place
@@ -76,7 +76,7 @@ def _groups(tasks: Sequence[Task]) -> Iterator[list[int]]:
 
 
 def _look_at_all(tasks: Sequence[Task], request: Request) -> list[Look]:
-    """What the digests say of each task; nothing, where the request asks what they cannot know."""
+    """Compare the digests of each task; nothing if the request needs more than digests."""
     is_plain = not (request.mapping or request.fuzzy or request.stack_file or request.survey or request.html)
     if not is_plain or request.limits.source is not LimitSource.BUILT_IN:
         return [Look()] * len(tasks)
@@ -92,7 +92,7 @@ def _look_at_all(tasks: Sequence[Task], request: Request) -> list[Look]:
 
 
 def _shared(looks: Sequence[Look]) -> list[Look]:
-    """The same with each story once: thousands of ranks that do the same have millions of equal exchanges."""
+    """Return the same with each story once: thousands of ranks that do the same have millions of equal exchanges."""
     once: dict[RankSummary | None, RankSummary | None] = {}
     found = []
     for look in looks:
@@ -144,7 +144,7 @@ class _Search:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether a wrong call was found."""
+        """Return whether a wrong call was found."""
         return any(outcome.first is not None for outcome in self.found.values())
 
     def go_on(self, waiting: Sequence[int]) -> None:
@@ -180,7 +180,7 @@ class _Search:
         return self.found[at].rank_summary if at in self.found else self._looks[at].summary
 
     def _best(self, summaries: Mapping[int, RankSummary], connected: Connected) -> Place | None:
-        """The place of the first wrong call of what was read so far; None while nothing is wrong."""
+        """Return the place of the first wrong call of what was read so far; None while nothing is wrong."""
         if not self.is_wrong:
             return None
         firsts = first_over_ranks(summaries, connected)

@@ -66,7 +66,8 @@ _WORTH_WORKERS = 96 << 20
 
 
 def read_both(target: SideSource, golden: SideSource, request: Request, workers: int = 1) -> tuple[Dump, Dump]:
-    """Target and golden of one job, by so many processes (0: as many as cores). DumpError where one cannot be read."""
+    """Read target and golden of one job, by `workers` processes (0: as many as cores). DumpError if one cannot be
+    read."""
     sides = target, golden
     if target.family == "dump":
         return _read_dumps(((target.paths[0], request.stack_file), (golden.paths[0], None)), workers)
@@ -97,7 +98,7 @@ _Paths = tuple[Path, Path | None]
 
 
 def _read_dumps(sides: tuple[_Paths, _Paths], workers: int) -> tuple[Dump, Dump]:
-    """Two dumps with calls; large ones side by side."""
+    """Read two dumps with calls, large ones in parallel."""
     try:
         size = min(find(path).stat().st_size for path, _ in sides)
     except (DumpError, OSError):  # reading will say it
@@ -116,7 +117,7 @@ def _read_dump(paths: _Paths) -> Dump:
 
 
 def _in_order_of(ours: Sequence[Call], theirs: Sequence[Call]) -> tuple[Call, ...]:
-    """The golden's saves in the target's order, those that only the golden has behind their neighbour.
+    """Return the golden's saves in the target's order, those that only the golden has behind their neighbour.
 
     A save is known by its name and count. The files of one run are numbered as they are written, which two runs need
     not do in one order; and files of another name sort elsewhere.
@@ -139,11 +140,11 @@ AFTER = 2
 
 
 def around(jobs: Sequence[Job]) -> list[tuple[tuple[Job, ...], tuple[Job, ...]]]:
-    """For each job those of the steps before it and behind it, without a gap, in order; none where it has no step."""
+    """Return, for each job, those of the steps before and after it, without a gap, in order; none if it has no step."""
     by_place = {job.place: job for job in jobs if job.place.step is not None and job.is_of_calls}
 
     def neighbours(job: Job, offsets: range) -> Iterator[Job]:
-        """The jobs so many steps away, up to the first that is missing."""
+        """Return the jobs so many steps away, up to the first that is missing."""
         if job.place in by_place:
             places = (job.place._replace(step=(job.place.step or 0) + offset) for offset in offsets)
             yield from (by_place[place] for place in takewhile(by_place.__contains__, places))
@@ -155,7 +156,8 @@ def around(jobs: Sequence[Job]) -> list[tuple[tuple[Job, ...], tuple[Job, ...]]]
 
 
 def read_steps(jobs: Sequence[Job], *, backwards: bool = False) -> list[tuple[Dump, Dump]]:
-    """Target and golden of each job, in order, up to the first that cannot be read; `backwards`: from the last on."""
+    """Read target and golden of each job, in order, up to the first that cannot be read; `backwards`: from the last
+    one."""
     found: list[tuple[Dump, Dump]] = []
     for job in reversed(jobs) if backwards else jobs:
         try:
@@ -173,7 +175,7 @@ _OF_A_UNIT, _OF_ALL, _LEAST = 1_000_000, 8_000_000, 50_000
 
 
 def budget(units: int) -> int:
-    """How many bytes of details a unit of so many may have."""
+    """Return how many bytes of details a unit of so many may have."""
     return max(_LEAST, min(_OF_A_UNIT, _OF_ALL // max(units, 1)))
 
 
@@ -208,7 +210,8 @@ class Task:
 
 
 def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], workers: int) -> list[Task]:
-    """The tasks of a request: where there are several, each with so many processes of its own; a single one has all."""
+    """Return the tasks of a request: where there are several, each with so many processes of its own; a single one has
+    all."""
     if len(jobs) == 1:
         return [Task(jobs[0], request, paths[0], request.workers or 0, request.scheduler)]
     placed = zip(jobs, paths, around(jobs), strict=True)
@@ -263,22 +266,22 @@ class Outcome:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the exit code is 0: every pair passes or is exempt, and no difference begins anywhere."""
+        """Return whether the exit code is 0: every pair passes or is exempt, and no difference begins anywhere."""
         return self.all_pass and not self.findings
 
     @property
     def judged(self) -> int:
-        """How many pairs of records have a verdict."""
+        """Return how many pairs of records have a verdict."""
         return sum(n for grade, n in self.counts.items() if grade != "unjudged")
 
     @property
     def first(self) -> Divergence | None:
-        """The first wrong call; None where nothing differs."""
+        """Return the first wrong call; None if nothing differs."""
         return self.findings[0] if self.findings else None
 
     @property
     def last(self) -> Words:
-        """The last line of the answer, in words."""
+        """Return the last line of the answer, in words."""
         if self.failed:
             return phrase("not compared: {cause}", cause=self.failed)
         if self.first is not None:
@@ -288,7 +291,7 @@ class Outcome:
         ).said
 
     def _repr_html_(self) -> str:
-        """The answer of this job, for a notebook."""
+        """Return the answer of this job, for a notebook."""
         state = "differs" if self.findings else "clean" if self.is_clean else "unjudged"
         line = str(self.last) if self.failed else self.lines[-1] if self.lines else ""
         facts = [("of", self.label), ("read", self.sides), ("table", self.table), ("noise", str(self.limits))]
@@ -298,7 +301,7 @@ class Outcome:
 
 
 def failure(job: Job, reason: str) -> Outcome:
-    """The outcome of a job that could not be done."""
+    """Return the outcome of a job that could not be done."""
     place = job.place
     return Outcome(job.label, step=place.step, rank=place.rank, what=place.what, failed=reason)
 
@@ -315,7 +318,7 @@ def compare_job(task: Task) -> Outcome:
 def compare_single(task: Task) -> Outcome:
     """Read both dumps, compare them, find where differences begin, and write the table where one is wanted.
 
-    DumpError where a side cannot be read, UsageError where there is nothing to compare or the table cannot be written.
+    DumpError if a side cannot be read, UsageError if there is nothing to compare or the table cannot be written.
     """
     job, request, workers = task.job, task.request, task.own_workers
     target, golden = read_of(task)
@@ -403,9 +406,9 @@ def _unit(comparison: Comparison, located: Located, summary: "RankSummary | None
 
 
 def _write_report(comparison: Comparison, located: Located, task: Task, workers: int) -> None:
-    """Write the table of a task, and what was asked for beside it; OSError where the disk refuses.
+    """Write the table of a task, and what was asked for beside it; OSError if writing fails.
 
-    What msprobe 8.1 advises and colours is for dumps of calls: not for kernels, nor for what was saved one by one.
+    What msprobe 8.1 advises and colours is for dumps of calls: not for kernels, nor for what was saved individually.
     """
     request, path = task.request, task.table
     advise, highlight, diff_analyze = (
@@ -452,7 +455,7 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
 
 
 def _neighbour(table: Path, name: str, suffix: str) -> Path:
-    """A file that belongs to a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
+    """Return a file that belongs to a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
     return table.with_name(f"{table.stem.replace('compare_result', name, 1)}.{suffix}")
 
 
@@ -499,7 +502,7 @@ def compared(
 
 
 def _say_unused(comparison: Comparison, label: str) -> None:
-    """Say where limits that the user named were not asked, although something differs."""
+    """Report limits of the user that were not applied, although something differs."""
     noise = comparison.noise_of_tensors
     if noise is None and not (comparison.equal == EQUAL).all():
         logger.warning("%sthe limits of noise were not used: noise is judged where both sides hold tensors", label)
@@ -508,7 +511,7 @@ def _say_unused(comparison: Comparison, label: str) -> None:
 
 
 def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:
-    """UsageError where limits are of another pair of frameworks, or cannot be meant for this one."""
+    """Raise UsageError if limits are of another pair of frameworks, or invalid for this one."""
     sides = target.framework, golden.framework
     if limits.frameworks and limits.frameworks != sides:
         raise UsageError(

@@ -26,8 +26,8 @@ def run_request(
 
     `sides` are the contents of its two paths, if they are known; the request then has absolute paths. `time` stands in
     the names of the files where the caller has claimed it; else this comparison claims one. Of several jobs one that
-    cannot be done does not stop the others. UsageError where the request cannot be meant, DumpError where nothing at
-    all could be compared.
+    cannot be done does not stop the others. UsageError if the request cannot be meant, DumpError if nothing at all
+    could be compared.
     """
     request = absolute(request)
     made = plan(
@@ -78,7 +78,7 @@ def _compare(made: Plan, request: Request, time: str, loud: int) -> RequestResul
 
 
 def _compare_all(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]:
-    """The outcomes in the order of the tasks, in whatever order they come."""
+    """Return the outcomes in the order of the tasks, in whatever order they come."""
     workers, scheduler = request.workers or 0, request.scheduler
     results = dict(run(compare_job, tasks, workers=workers, scheduler=scheduler, title="comparing"))
     found = tuple(
@@ -109,7 +109,7 @@ def _log(result: RequestResult, loud: int) -> None:
 
 
 def _write_summaries(result: RequestResult, request: Request, time: str, loud: int) -> None:
-    """The files beside the tables: the sum of several jobs, and what was asked for."""
+    """Write the files in addition to the tables: the summary of several jobs, and the request."""
     wanted = []
     summary_path, ranks_path = _summary_tables(request, time)
     if len(result.outcomes) > 1 or result.missing:
@@ -124,25 +124,26 @@ def _write_summaries(result: RequestResult, request: Request, time: str, loud: i
 
 
 def absolute(request: Request) -> Request:
-    """The same request for workers that stand in another folder, and for tables that name what they were made of."""
+    """Return the same request for workers that stand in another folder, and for tables that name what they were made
+    of."""
     names = ("target", "golden", "output", "stack_file", "calibrate")
     paths = {name: path.absolute() for name in names if (path := getattr(request, name)) is not None}
     return replace(request, **paths)
 
 
 def _named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
-    """The files of a comparison that have a second in their names."""
+    """Return the files of a comparison that have a second in their names."""
     paths = [path for path in _tables(jobs, request, second) if path.stem.endswith(second)]
     return [*paths, *_summary_tables(request, second)]
 
 
 def _summary_tables(request: Request, time: str) -> tuple[Path, Path]:
-    """The files that sum several jobs up, and that say what differs first among the ranks."""
+    """Return the files that sum several jobs up, and that say what differs first among the ranks."""
     return request.output / f"compare_summary_{time}.json", request.output / f"diff_analyze_{time}.json"
 
 
 def _tables(jobs: Sequence[Job], request: Request, time: str) -> list[Path]:
-    """The path of each job's table: a folder for each step of a run, a name for each rank of a step.
+    """Return the path of each job's table: a folder for each step of a run, a name for each rank of a step.
 
     `compare_result_{time}`; of the folders of ranks `compare_result_{rank folder}_{time}`, of kernels
     `compare_result_{rank}_{step}_{time}`, of debug.json `debug_compare_result...`; of npy files `result` in folders as

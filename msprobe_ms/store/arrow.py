@@ -10,7 +10,7 @@ INSTALL = "pip install 'msprobe-ms[columnar]'"
 
 
 def lacking() -> str:
-    """Why this process has no pyarrow that can be used; "" where it has one."""
+    """Return why this process has no pyarrow that can be used; "" where it has one."""
     try:
         import pyarrow
         import pyarrow.parquet  # a build without it would fail only when a dump is written
@@ -20,7 +20,7 @@ def lacking() -> str:
 
 
 def need(what: str, error: Callable[[str], MsprobeError] = DumpError) -> Any:
-    """The module `pyarrow`; an error that says what needs it and how to install it where there is none."""
+    """Return the module `pyarrow`; an error that says what needs it and how to install it if there is none."""
     if cause := lacking():
         raise error(f"{what}, and {cause}; run: {INSTALL}")
     import pyarrow

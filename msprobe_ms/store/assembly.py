@@ -9,6 +9,6 @@ from .journal import Journal, assemble
 def write_files(folder: Path, journal: Journal, rebuilt: bool = False) -> None:
     """Write the JSON files, or the table of a columnar dump, each whole or not at all.
 
-    OSError when the disk refuses, DumpError where pyarrow is needed and lacking; files that were there then still are.
+    OSError if writing fails, DumpError if pyarrow is needed and lacking; files that were there then still are.
     """
     (write_records if journal.columnar else assemble)(folder, journal, rebuilt)

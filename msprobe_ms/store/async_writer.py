@@ -118,10 +118,10 @@ class AsyncWriter:
         self._allocated = self._done = 0
 
     def write(self, path: str, array: Array) -> None:
-        """Copy an array and have it written; its memory may be used again at once.
+        """Copy an array and have it written; its memory may be used again immediately.
 
-        What the ring can never hold is written before this returns: OSError when the disk refuses. DumpError for
-        arrays that hold no numbers.
+        What the ring can never hold is written before this returns: OSError if writing fails. DumpError for arrays that
+        hold no numbers.
         """
         size = -(-(array.nbytes + _OVERHEAD) // _ALIGNED) * _ALIGNED
         with self._lock:
@@ -155,7 +155,7 @@ class AsyncWriter:
             _termination.forget()
 
     def _runs(self) -> bool:
-        """Whether there is a thread; it starts with the first tensor."""
+        """Return whether there is a thread; it starts with the first tensor."""
         if sys.is_finalizing():
             return False
         if self._thread is None:
@@ -176,7 +176,7 @@ class AsyncWriter:
         self._thread = thread
 
     def _allocate(self, size: int) -> int:
-        """Where in the ring the next `size` bytes go, as soon as they are free."""
+        """Return where in the ring the next `size` bytes go, as soon as they are free."""
         whole = self._limit
         if self._allocated == self._done:
             self._allocated = self._done = 0  # what was used last is still in the cache
@@ -269,7 +269,8 @@ class _Termination:
                 os.kill(os.getpid(), signal.SIGTERM)
 
     def after_fork(self) -> None:
-        """A child that is ended by this signal, as workers are, must not wake its parent's thread."""
+        """Restore the default action in a child: a signal that ends it, as it ends workers, must not wake the parent's
+        thread."""
         self.forget()
         if self._pipe is not None:
             for end in self._pipe:

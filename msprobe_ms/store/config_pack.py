@@ -53,17 +53,17 @@ _REMEDY = "pack the configuration again, or copy it again"
 
 
 def dataset(step: int, rank: int) -> str:
-    """The entry of what the model was called with."""
+    """Return the entry of what the model was called with."""
     return f"dataset/step{step}/rank{rank}/dataset.json"
 
 
 def weights(step: int, rank: int) -> str:
-    """The entry of the parameters before a call."""
+    """Return the entry of the parameters before a call."""
     return f"weights/step{step}/rank{rank}/weight.json"
 
 
 def random(rank: int) -> str:
-    """The entry of the calls of random functions."""
+    """Return the entry of the calls of random functions."""
     return f"random/rank{rank}.json"
 
 
@@ -89,26 +89,26 @@ class ConfigPack:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The entries."""
+        """Return the entries."""
         return frozenset(self.archive.namelist())
 
     def places(self, kind: str) -> list[Place]:
-        """Where statistics of a kind, `dataset` or `weights`, were taken."""
+        """Return where statistics of a kind, `dataset` or `weights`, were taken."""
         found = (_TENSORS.fullmatch(name) for name in self.names)
         return sorted(Place(int(each[2]), int(each[3])) for each in found if each and each[1] == kind)
 
     @cached_property
     def random_ranks(self) -> list[int]:
-        """The ranks whose random calls were counted."""
+        """Return the ranks whose random calls were counted."""
         return sorted(int(found[1]) for name in self.names if (found := _RANDOM.fullmatch(name)))
 
     @cached_property
     def settings_files(self) -> list[str]:
-        """The names of the files of settings."""
+        """Return the names of the files of settings."""
         return sorted(found[1] for name in self.names if (found := _SETTINGS.fullmatch(name)))
 
     def text(self, name: str) -> str:
-        """An entry as text."""
+        """Return an entry as text."""
         try:
             with self.archive.open(name) as entry:
                 held = entry.read(_LARGEST_ENTRY + 1)
@@ -127,7 +127,7 @@ class ConfigPack:
             raise DumpError(f"{self.where}: {name} cannot be read ({err or type(err).__name__}); {_REMEDY}") from err
 
     def object(self, name: str) -> dict[str, Any]:
-        """An entry that is a JSON object."""
+        """Return an entry that is a JSON object."""
         try:
             held = json.loads(self.text(name), parse_int=_whole)
         except (ValueError, RecursionError, MemoryError) as err:
@@ -138,7 +138,7 @@ class ConfigPack:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What the pack says of itself; empty for one of another tool."""
+        """Return the pack's description of itself; empty for a pack of another tool."""
         return self.object(ABOUT) if ABOUT in self.names else {}
 
 
@@ -148,7 +148,7 @@ def _whole(text: str) -> int | float:
 
 @contextmanager
 def opened(path: Path) -> Iterator[ConfigPack]:
-    """Open a pack. DumpError where it is missing, is no archive, or is one that nobody who packs makes."""
+    """Open a pack. DumpError if it is missing, is no archive, or is one that no other code who packs makes."""
     try:
         file = open_input(path, _LARGEST_FILE)
     except OSError as err:

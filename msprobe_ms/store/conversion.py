@@ -39,7 +39,7 @@ def to_columnar(file: Path, out: Path) -> Lost:
     """Write a dump.json or debug.json, and what lies beside it, into the folder `out` as a columnar dump.
 
     What the format cannot hold as it is, is copied: npy files that others wrote in a form of their own, tensors of
-    torch, and what lies beside the dump in a form of its own. DumpError where the dump cannot be read; OSError.
+    torch, and what lies beside the dump in a form of its own. DumpError if the dump cannot be read; OSError.
     """
     folder = file.parent
     journal, rebuilt = _journal_of_json(file)
@@ -62,8 +62,8 @@ def to_columnar(file: Path, out: Path) -> Lost:
 def to_packed(file: Path, out: Path) -> Lost:
     """Write a dump.json or debug.json, and what lies beside it, into the folder `out`, and its tensors into one file.
 
-    Tensors of torch and npy files that others wrote in a form of their own are copied. DumpError where a tensor cannot
-    be read; OSError.
+    Tensors of torch and npy files that others wrote in a form of their own are copied. DumpError if a tensor cannot be
+    read; OSError.
     """
     make_folder(out)
     _copy((file.name, *_BESIDE), file.parent, out)
@@ -82,7 +82,7 @@ def to_packed(file: Path, out: Path) -> Lost:
 def to_json(file: Path, out: Path) -> Lost:
     """Write a columnar or packed dump into the folder `out` as JSON and npy files.
 
-    DumpError where the dump cannot be read; OSError.
+    DumpError if the dump cannot be read; OSError.
     """
     folder = file.parent
     records = read_records(file) if file.name in layout.TABLES else None
@@ -102,8 +102,8 @@ def to_json(file: Path, out: Path) -> Lost:
 def split(folder: Path, dump: Dump) -> int:
     """Put an npy file into the place of each tensor that the pack of a dump's folder holds; the pack goes at last.
 
-    Returns how many; 0 without a pack. DumpError where a tensor cannot be read, or one that the dump names is not
-    there; OSError. Then the pack stays as it was.
+    Returns how many; 0 without a pack. DumpError if a tensor cannot be read, or one that the dump names is not there;
+    OSError. Then the pack stays as it was.
     """
     tensors = folder / layout.TENSORS
     if not os.path.lexists(tensors / layout.PACK_INDEX):
@@ -130,7 +130,7 @@ def split(folder: Path, dump: Dump) -> int:
 
 
 def missing_tensors(dump: Dump) -> list[str]:
-    """The tensors that a dump names and that are neither files nor in its pack."""
+    """Return the tensors that a dump names and that are neither files nor in its pack."""
     folder = Path(dump.folder, dump.tensors)
     packed = names_in(folder)
     missing = []
@@ -164,7 +164,7 @@ def is_packed(file: Path) -> bool:
 
 
 def _unpack(tensors: Path, into: Path, lost: Lost) -> list[str]:
-    """Write the tensors of a pack as npy files into another folder; returns the names of those that were written."""
+    """Write the tensors of a pack as npy files into another folder; return the names of those that were written."""
     _note_damaged_lines(tensors, lost)
     written = []
     for name in names_in(tensors):
@@ -199,7 +199,7 @@ def _copy(names: Iterable[str], folder: Path, out: Path) -> None:
 
 
 def _arrays(folder: Path, into: Path, lost: Lost) -> Iterator[tuple[str, Array]]:
-    """The tensors of a dump with their paths in another folder, to which all others are copied."""
+    """Return the tensors of a dump with their paths in another folder, to which all others are copied."""
     tensors = folder / layout.TENSORS
     _note_damaged_lines(tensors, lost)
     files = {path.name: path for path in _tensors(folder)}
@@ -233,7 +233,7 @@ def _copy_tensor(tensor: Path, into: Path, lost: Lost) -> None:
 
 
 def examine_tensor(path: Path) -> tuple[int, ...] | None:
-    """The shape of a whole file; None for torch's, which only torch can tell. DumpError where it is not whole."""
+    """Return the shape of a whole file; None for torch's, which only torch can tell. DumpError if it is not whole."""
     if path.suffix == ".pt":
         examine_pt(path)
         return None
@@ -241,7 +241,8 @@ def examine_tensor(path: Path) -> tuple[int, ...] | None:
 
 
 def _tensors(folder: Path) -> Iterator[Path]:
-    """The files of tensors beside a dump; what is not a plain file, or a link out of their folder, is left out."""
+    """Return the files of tensors in the folder of a dump; what is not a plain file, or a link out of their folder, is
+    left out."""
     tensors = folder / layout.TENSORS
     names = sorted(os.listdir(tensors)) if tensors.is_dir() else ()
     for name in names:
@@ -259,8 +260,8 @@ def _is_ours(tensor: Path) -> bool:
 
 
 def _journal_of_json(file: Path) -> tuple[Journal, bool]:
-    """The journal that a dump.json could have been made of, text by text where this tool wrote it, and whether it was
-    rebuilt from one. Another layout of the same values becomes ours."""
+    """Return the journal that a dump.json could have been made of, text by text where this tool wrote it, and whether
+    it was rebuilt from one. Another layout of the same values becomes ours."""
     folder = file.parent
     members, entries = entries_of(file)
     if not entries and "data" not in json_object(file):

@@ -47,7 +47,8 @@ class ArrayDescriber:
         self._holder = writer.holder
 
     def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
-        """The record of an array; what stands for it where values are held until their call is known to be written.
+        """Return the record of an array; what represents it where values are held until their call is known to be
+        written.
 
         The array is not changed. It is read now, or, where it is held and not borrowed, later.
         """
@@ -60,16 +61,16 @@ class ArrayDescriber:
         return self.described_array(array, call, part, kind, dtype)
 
     def described_array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
-        """The record of an array that is read now; the array is neither kept nor changed."""
+        """Return the record of an array that is read now; the array is neither kept nor changed."""
         text = beginning(kind, dtype, array.shape) + statistics(array, self.extra) + self._digest(array)
         return self._finished(text, array, dtype, call, part)
 
     def _digest(self, array: np.ndarray[Any, Any]) -> str:
-        """The member of a record that says the digest; empty where records have none."""
+        """Return the member of a record that says the digest; empty if records have none."""
         return f',"{DIGEST.key}":"{digest(array, self.digests)}"' if self.digests else ""
 
     def _finished(self, text: str, array: np.ndarray[Any, Any], dtype: object, call: str, part: str) -> str:
-        """The record that has said its statistics and digest, once the tensor is saved, where tensors are."""
+        """Return the record that has said its statistics and digest, once the tensor is saved, where tensors are."""
         if self.saves:
             suffix = self._writer.suffix
             if suffix == layout.PT:
@@ -82,7 +83,8 @@ class ArrayDescriber:
         return f"{text}}}"
 
     def plain(self, value: Any, call: str, part: str) -> str:
-        """The record of a number or a text; of a subclass what Python stores, whatever the subclass makes of it."""
+        """Return the record of a number or a text; of a subclass what Python stores, whatever the subclass makes of
+        it."""
         kind = type(value)
         if issubclass(kind, str):
             text = escape_surrogates(str.__str__(value))
@@ -117,23 +119,24 @@ class ArrayDescriber:
 
 
 def not_written(cause: OSError) -> str:
-    """Why a tensor was not saved, as the dump says it."""
+    """Return why a tensor was not saved, as the dump says it."""
     return f"the npy could not be written: {cause.strerror or cause}"
 
 
 def place_of_run(run: int, model: int) -> str:
-    """The member of an entry with the run and the model of the call; empty in the first run of the first model."""
+    """Return the member of an entry with the run and the model of the call; empty in the first run of the first
+    model."""
     members = [f'"{word}":{number}' for word, number in (("micro_step", run), ("model", model)) if number]
     return f',"at":{{{",".join(members)}}}' if members else ""
 
 
 def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
-    """The record's text before its statistics."""
+    """Return the record's text before its statistics."""
     return f'{{"type":"{kind}","dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
 
 
 def statistics(array: np.ndarray[Any, Any], extra: Sequence[Statistic] = ()) -> str:
-    """The members of a record that hold the statistics; `record` of the kernel gives the same where it can read.
+    """Return the members of a record that hold the statistics; `record` of the kernel gives the same where it can read.
 
     `extra` are the optional ones that are wanted.
     """
@@ -149,7 +152,7 @@ def statistics(array: np.ndarray[Any, Any], extra: Sequence[Statistic] = ()) -> 
 
 
 def number(value: Any) -> str:
-    """A statistic as JSON text."""
+    """Return a statistic as JSON text."""
     return repr(value) if type(value) is float and isfinite(value) else json.dumps(value)
 
 

@@ -69,7 +69,8 @@ class Kind:
 
 
 def kind_of(path: str | Path) -> Kind:
-    """What `path` holds; DumpError, with what is there and what to give instead, where it is nothing that is read.
+    """Return the kind of data in `path`. DumpError, with the content found and what to pass instead, if it is of no
+    supported kind.
 
     Links to folders below `path` are not followed, which is logged. No file is opened. It is logged if other runs
     followed this one in the same folder.
@@ -138,7 +139,7 @@ _CHECKPOINTS = (".ckpt", ".safetensors", ".pt", ".pth", ".bin", ".safetensors.in
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a path, which is nothing that is read here, is a file of parameters or a folder of such files."""
+    """Return whether a path, which is nothing that is read here, is a file of parameters or a folder of such files."""
     from .kernel_dump.values import is_kernel_file
 
     try:
@@ -193,7 +194,7 @@ def _of_file(file: Path) -> Kind:
 
 
 def _in_layout(top: Folder) -> Kind | None:
-    """A folder of ranks or of steps, or of the two trees; None for everything else."""
+    """Return a folder of ranks or of steps, or of the two trees; None for everything else."""
     name = top.path.absolute().name
     if layout.rank_number(name) is not None and of_rank(top, top.path.absolute().parent.name) == "saves":
         return Kind("saves", top.path, "graph saves of 1 step, 1 rank")
@@ -218,7 +219,7 @@ def _in_layout(top: Folder) -> Kind | None:
 
 
 def _flow_or_single_saves(top: Folder) -> Kind | None:
-    """The root of an RL flow, or single saves; the folder `data` itself means its single saves alone."""
+    """Return the root of an RL flow, or single saves; the folder `data` itself means its single saves alone."""
     from .rl_roots import flow_in
     from .saves.single_saves import single_dumps
 
@@ -236,7 +237,7 @@ def _flow_or_single_saves(top: Folder) -> Kind | None:
 
 
 def _somewhere_below(top: Folder) -> Kind:
-    """A kernel dump, or npy files of somebody else: the first folder that holds either decides."""
+    """Return a kernel dump, or npy files of another tool: the first folder that holds either decides."""
     from .kernel_dump.files import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
     from .kernel_dump.values import STATISTIC, from_file, is_kernel_file
 
@@ -277,7 +278,7 @@ def _size(run: Folder, steps: list[str]) -> str:
 
 
 def _count(**numbers: int) -> str:
-    """`2 steps, 1 rank`."""
+    """Return a count with its noun: `2 steps, 1 rank`."""
     return ", ".join(f"{number} {noun}{'s' * (number != 1)}" for noun, number in numbers.items())
 
 

@@ -27,7 +27,7 @@ _PIECE = 1 << 20  # bytes
 
 
 def digest_of(parts: Iterator[bytes]) -> bytes:
-    """One digest of many texts; where one ends and the next begins counts."""
+    """Return one digest of many texts, which also depends on the boundaries between them."""
     found = blake2b(digest_size=SIZE)
     for part in parts:
         found.update(len(part).to_bytes(8, "little"))
@@ -36,7 +36,7 @@ def digest_of(parts: Iterator[bytes]) -> bytes:
 
 
 def call_digests(dump: Dump) -> list[bytes]:
-    """A digest of each call, with everything that its entry says and the elements of its tensors."""
+    """Return a digest of each call, with everything that its entry says and the elements of its tensors."""
     return [digest_of(_call(dump, at)) for at in range(len(dump.columns.names))]
 
 
@@ -69,8 +69,8 @@ def _text(*values: Any) -> bytes:
 
 
 def _elements(dump: Dump, name: str) -> bytes:
-    """The digest of a tensor's file, or of what a pack has under its name; of one that cannot be read, what is wrong
-    with it."""
+    """Return the digest of a tensor's file, or of what a pack has under its name; of one that cannot be read, what is
+    wrong with it."""
     found = blake2b(digest_size=SIZE)
     try:
         path = tensor_file(dump.folder, name, dump.tensors)
@@ -88,7 +88,7 @@ def _elements(dump: Dump, name: str) -> bytes:
 
 
 def structure_digest(dump: Dump) -> bytes:
-    """Of what a dump says of itself, which calls it has, in order, and which cells are around them."""
+    """Return the digest of a dump's header, of its calls in order, and of the cells that enclose them."""
     head = (
         *(dump.task, dump.level, dump.framework, dump.step, dump.rank, dump.format_version, dump.missing),
         *(dump.unfinished, dump.extra_info, sorted(dump.frozen)),
@@ -97,13 +97,13 @@ def structure_digest(dump: Dump) -> bytes:
 
 
 def dump_digest(structure: bytes, calls: list[bytes]) -> bytes:
-    """Of all of a dump, by the digests of its parts."""
+    """Return the digest of a whole dump from the digests of its parts."""
     return digest_of(iter((structure, *calls)))
 
 
 def files_state(file: Path) -> str:
-    """The sizes and times of all files that the digests of a dump.json were made of, as a digest; a file that is
-    written again, comes or goes changes it, the place of the dump does not. OSError where the dump is not there."""
+    """Return the sizes and times of all files that the digests of a dump.json were made of, as a digest; a file that is
+    written again, comes or goes changes it, the place of the dump does not. OSError if the dump is not there."""
     os.stat(file)
     folder = file.parent
     names = [file.name, layout.CONSTRUCT, layout.JOURNAL]
@@ -115,7 +115,7 @@ def files_state(file: Path) -> str:
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """Size and time of a file; None where there is none, or a link that leads nowhere."""
+    """Return the size and time of a file; None if it does not exist, or is a broken link."""
     try:
         found = os.stat(path)
     except FileNotFoundError:

@@ -89,7 +89,7 @@ class ColumnsBuilder:
         self.recomputed: set[int] = set()
 
     def add(self, call: str, entry: Any) -> None:
-        """Add a call with its rows; DumpError where its entry is no object or is nested without end."""
+        """Add a call with its rows; DumpError if its entry is no object or is nested without end."""
         self._rows.call(call)
         if call.endswith(".debug") and parse(call).kind == "debug":
             self._tree(entry, DEBUG)
@@ -131,7 +131,7 @@ class ColumnsBuilder:
         return self._rows.names
 
     def columns(self) -> Columns:
-        """The columns of all entries, texts without secrets; nothing is added afterwards."""
+        """Return the columns of all entries, texts without secrets; nothing is added afterwards."""
         values = self._rows.values
         texts = [row for row, value in values.items() if type(value) is str and len(value) >= _SHORTEST_SECRET]
         if texts:
@@ -156,7 +156,8 @@ class _TooDeep(Exception):
 
 
 def _gradients(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Parameter and record: the list around a single record is not part of the name, flags of the entry are none."""
+    """Yield the name of each parameter and its record. The list around a single record is not part of the name, and
+    flags of the entry are not records."""
     for name, value in entry.items():
         if type(value) is list:
             if name == "missing" and value and all(type(item) is str for item in value):
@@ -169,7 +170,7 @@ def _gradients(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _scanner(rows: Rows, sources: dict[str, str]) -> Any:
-    """The scanner of entries that are like most; it enters what few rows have by itself."""
+    """Return the scanner of entries that are like most; it enters what few rows have by itself."""
 
     def look_number(kind: str, dtype: str, shape: tuple[int, ...] | None) -> int:
         return rows.looks.setdefault((kind, dtype, shape), len(rows.looks))
@@ -180,7 +181,7 @@ def _scanner(rows: Rows, sources: dict[str, str]) -> Any:
 
 
 def _walker(rows: Rows, sources: dict[str, str]) -> Callable[[Any, int, int], None]:
-    """The function that adds a tree to the rows, given the tree, the number of its path, and its depth.
+    """Return the function that adds a tree to the rows, given the tree, the number of its path, and its depth.
 
     A closure, because what it uses in every row is then a variable, and no chain of attributes. Tensors with the usual
     members are added here, all other rows by `_Rare`.
@@ -191,7 +192,7 @@ def _walker(rows: Rows, sources: dict[str, str]) -> Callable[[Any, int, int], No
     children: dict[int, dict[Any, int]] = {}  # path -> key -> path
 
     def is_tensor_like_most(node: dict[str, Any], path: int) -> bool:
-        """Whether a leaf was added; False for one that has other members."""
+        """Return whether a leaf was added; False for one that has other members."""
         try:
             kind, dtype, shape = _looks_of(node)
             numbers = _numbers_of(node)
@@ -276,7 +277,7 @@ class _Rare:
         self._rows.row(TENSOR, path, look, _statistics(node))
 
     def words(self, node: dict[str, Any], row: int) -> None:
-        """What only some tensors have, for the row that is added next."""
+        """Add the members that only some tensors have, for the next row."""
         self._files(node, row)
         gradient, source = node.get("gradient"), node.get("from")
         if gradient is not None and gradient in GRADIENTS:
@@ -289,7 +290,7 @@ class _Rare:
             self._optional(node, row)
 
     def _optional(self, node: dict[str, Any], row: int) -> None:
-        """The statistics that are there only if the configuration asks for them."""
+        """Add the statistics that are only present if the configuration requests them."""
         for each in SHARES:
             if type(share := node.get(each.key)) is float and 0 <= share <= 1:
                 self._rows.shares.setdefault(each.name, {})[row] = share
@@ -298,7 +299,7 @@ class _Rare:
             self._rows.layout[row] = Layout(tuple(stride), offset)
 
     def counts(self, node: dict[str, Any], row: int) -> None:
-        """How many elements are not finite, for the row that is added next."""
+        """Add the numbers of non-finite elements, for the next row."""
         if (counts := _counts(node)) is not None:
             self._rows.non_finite[row] = self._counts.setdefault(counts, counts)
 
@@ -312,7 +313,7 @@ class _Rare:
 
 
 def _value(node: dict[str, Any]) -> Any:
-    """The value of a leaf that is no tensor; some types name theirs differently (`format`, `group_ranks`)."""
+    """Return the value of a leaf that is no tensor; some types name theirs differently (`format`, `group_ranks`)."""
     if "value" in node:
         return node["value"]
     rest = {key: value for key, value in node.items() if key != "type"}
@@ -342,7 +343,7 @@ def _statistics(node: dict[str, Any]) -> Statistics | None:
 
 
 def _counts(node: dict[str, Any]) -> NonFinite | None:
-    """How many elements are NaN, inf and -inf, of which a record leaves out what is 0; None where all are."""
+    """Return how many elements are NaN, inf and -inf, of which a record leaves out what is 0; None if all are."""
     nan, up, down = counts = NonFinite(*[node.get(each.key, 0) for each in NON_FINITE])
     if not type(nan) is type(up) is type(down) is int:
         return None

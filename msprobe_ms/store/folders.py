@@ -23,7 +23,7 @@ NAMED = 8
 
 
 def folders_below(root: Path, unreadable: dict[Path, str]) -> Iterator[tuple[Path, list[str]]]:
-    """Every folder from `root` down but those of tensors, in order, with the names of its files.
+    """Return every folder from `root` down but those of tensors, in order, with the names of its files.
 
     No link is followed. Folders that cannot be listed are added to `unreadable`, with the reason.
     """
@@ -59,10 +59,10 @@ class Folder:
 
 
 def look(path: Path, *, follow: bool = False) -> Folder:
-    """List a folder; DumpError where it cannot be read.
+    """List a folder; DumpError if it cannot be read.
 
-    A link to a folder is left out, which is logged (not for the tensors beside a dump.json, which are opened by name).
-    With `follow` it counts as a folder, unless it leads to a folder that holds it.
+    A link to a folder is left out, which is logged (not for the tensors in the folder of a dump.json, which are opened
+    by name). With `follow` it counts as a folder, unless it leads to a folder that holds it.
     """
     folders: list[str] = []
     files: list[str] = []
@@ -90,7 +90,8 @@ def look(path: Path, *, follow: bool = False) -> Folder:
 
 
 def _leads_back(link: Path) -> bool:
-    """Whether a link leads, perhaps through other links, to a folder that holds it: following it would never end."""
+    """Return whether a link leads, perhaps through other links, to a folder that holds it: following it would never
+    end."""
     target = os.path.realpath(link)
     return any(os.path.commonpath((target, os.path.realpath(above))) == target for above in link.absolute().parents)
 
@@ -103,9 +104,9 @@ def walk(
     follow: bool = False,
     strict: bool = False,
 ) -> Iterator[Folder]:
-    """`root` and the folders below it, parents first, by name; those with a name in `skip` are left out.
+    """Yield `root` and the folders below it, parents first, by name; those with a name in `skip` are left out.
 
-    A folder for which `until` is true is not listed, and yielded as if it were empty. DumpError where `root` cannot be
+    A folder for which `until` is true is not listed, and yielded as if it were empty. DumpError if `root` cannot be
     read; what cannot be read below it is logged and left out, or, if `strict`, a DumpError too. `follow` as in `look`.
     """
     waiting = [(root, 0)]
@@ -129,7 +130,8 @@ def walk(
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there, and is neither a link nor a pipe or device, which could make a reader wait for ever."""
+    """Return whether a file exists, and is neither a link nor a pipe or device, which could make a reader wait for
+    ever."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except (OSError, ValueError):  # ValueError: a name that no file can have
@@ -137,12 +139,12 @@ def is_file(path: Path) -> bool:
 
 
 def by_number(name: str) -> list[tuple[int, str]]:
-    """A key that sorts `x_2` before `x_10`."""
+    """Return a key that sorts `x_2` before `x_10`."""
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def printable(name: str) -> str:
-    """A file's name as a text that can be written anywhere: bytes that are no UTF-8 become question marks."""
+    """Return a file's name as a text that can be written anywhere: bytes that are no UTF-8 become question marks."""
     return name.encode("utf-8", "replace").decode()
 
 
@@ -156,7 +158,7 @@ DUMP_FILES = frozenset((*layout.DATA_FILES, layout.JOURNAL))
 
 
 def holds_dump(folder: Path) -> bool:
-    """Whether a dump lies in a rank's folder, finished or not."""
+    """Return whether a dump lies in a rank's folder, finished or not."""
     try:
         found = DUMP_FILES.intersection(os.listdir(folder))  # mostly there is no such folder yet
     except (OSError, ValueError):  # ValueError: a name that no file can have
@@ -165,7 +167,7 @@ def holds_dump(folder: Path) -> bool:
 
 
 def of_rank(folder: Folder, above: str) -> Held:
-    """What a rank's folder holds; `above` is the name of the folder that holds it."""
+    """Return the kind of a rank's folder; `above` is the name of its parent folder."""
     if not DUMP_FILES.isdisjoint(folder.files):
         return "dump"
     if layout.SAVES in folder.files:
@@ -175,36 +177,36 @@ def of_rank(folder: Folder, above: str) -> Held:
 
 
 def of_step(folder: Folder) -> Held:
-    """What the first of a step's ranks holds that holds anything."""
+    """Return the kind of the first of a step's ranks that is not empty."""
     name = folder.path.absolute().name
     return next((found for rank in ranks_in(folder) if (found := of_rank(look(folder.path / rank), name))), "")
 
 
 def of_run(folder: Folder) -> Held:
-    """What the first of a run's steps holds that holds anything."""
+    """Return the kind of the first of a run's steps that is not empty."""
     return next((found for step in steps_in(folder) if (found := of_step(look(folder.path / step)))), "")
 
 
 def trees_in(folder: Folder) -> list[str]:
-    """The trees in a folder that hold dumps."""
+    """Return the trees in a folder that hold dumps."""
     return [tree for tree in TREES if tree in folder.folders and of_run(look(folder.path / tree)) == "dump"]
 
 
 def ranks_in(folder: Folder) -> list[str]:
-    """The folders called like ranks, by number."""
+    """Return the folders called like ranks, by number."""
     return numbered(folder.folders, layout.rank_number)
 
 
 def steps_in(folder: Folder) -> list[str]:
-    """The folders called like steps, by number."""
+    """Return the folders called like steps, by number."""
     return numbered(folder.folders, layout.step_number)
 
 
 def further_runs(names: tuple[str, ...]) -> list[str]:
-    """Those of the folders in a folder that are called like further runs, by number."""
+    """Return those of the folders in a folder that are called like further runs, by number."""
     return numbered(names, layout.run_number)
 
 
 def numbered(names: Iterable[str], number: Callable[[str], int | None]) -> list[str]:
-    """Those of the names for which `number` returns a number, in the order of their numbers."""
+    """Return those of the names for which `number` returns a number, in the order of their numbers."""
     return sorted((name for name in names if number(name) is not None), key=by_number)

@@ -51,7 +51,7 @@ class Row:
 
 
 def append(root: Path, rows: Sequence[Row]) -> None:
-    """Append rows, and write the header if the table is new. Several processes may. OSError where the disk refuses."""
+    """Append rows, and write the header if the table is new. Several processes may. OSError if writing fails."""
     make_folder(root)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
@@ -80,9 +80,9 @@ def _locked(number: int) -> Iterator[None]:
 
 
 def read_table(path: Path) -> list[Row]:
-    """The rows of a table, of this tool or of msprobe, whichever of its two names the second column has.
+    """Return the rows of a table, of this tool or of msprobe, whichever of its two names the second column has.
 
-    DumpError where it cannot be read.
+    DumpError if it cannot be read.
     """
     csv.field_size_limit(_LONGEST_CELL)
     try:
@@ -124,12 +124,12 @@ def _row(line: list[str]) -> Row:
 
 
 def summary_path(root: Path, rank: int | None) -> Path:
-    """The summary of one rank."""
+    """Return the summary of one rank."""
     return root / ("free_benchmark_summary.json" if rank is None else f"free_benchmark_summary_rank{rank}.json")
 
 
 def write_summary(root: Path, rank: int | None, contents: Mapping[str, object]) -> None:
-    """Write the summary of a rank in one stroke. OSError where the disk refuses."""
+    """Write the summary of a rank in one stroke. OSError if writing fails."""
     make_folder(root)
     with replacing(summary_path(root, rank)) as file:
         file.write(json.dumps(contents, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")

@@ -24,7 +24,7 @@ _LETTERS = (b"H", b"C", b"S", b"M", b"O")
 
 
 def _plain(value: object) -> object:
-    """A number of numpy as one of Python, for the encoder."""
+    """Return a number of numpy as one of Python, for the encoder."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} cannot be written to a journal")
@@ -37,29 +37,30 @@ encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_
 
 
 def header_line(header: Mapping[str, Any], extra_info: bool, columnar: bool = False) -> bytes:
-    """The first line: what dump.json says above its data, and the writer's own switches."""
+    """Return the first line: what dump.json says above its data, and the writer's own switches."""
     switches = {"extra_info": extra_info, **({"format": "columnar"} if columnar else {})}
     return f"H\t{encode(header)}\t{encode(switches)}\n".encode("ascii")
 
 
 def stack_line(number: int, frames: Sequence[str]) -> bytes:
-    """A call stack, before its first use."""
+    """Return a call stack, before its first use."""
     return f"S\t{number}\t{encode(list(frames))}\n".encode("ascii")
 
 
 def call_line(name: str, parent: str | None, stack: int | None, entry: str | None) -> bytes:
-    """One execution of a call, or a later part of its entry, which is JSON in ASCII without line ends and tabs."""
+    """Return the line of one execution of a call, or of a later part of its entry, which is JSON in ASCII without line
+    ends and tabs."""
     enclosing = "" if parent is None else quote(parent)
     return f"C\t{quote(name)}\t{enclosing}\t{'' if stack is None else stack}\t{entry or ''}\n".encode("ascii")
 
 
 def missing_line(name: str, part: str, cause: str) -> bytes:
-    """Something that could not be collected."""
+    """Return the line of a value that could not be collected."""
     return f"M\t{encode({'name': name, 'part': part, 'cause': cause})}\n".encode("ascii")
 
 
 def order_line(names: Sequence[str]) -> bytes:
-    """In which order calls stand, whose lines came in another one."""
+    """Return the line with the order of calls whose lines were written in another order."""
     return f"O\t{encode(list(names))}\n".encode("ascii")
 
 
@@ -91,7 +92,7 @@ class Journal:
 def read_journal(path: Path, verify: bool = False) -> Journal:
     """Read a journal; with `verify` every entry is also parsed, and one that is no JSON counts as malformed.
 
-    OSError where it is no plain file or cannot be read, MemoryError where it is larger than the memory.
+    OSError if it is no plain file or cannot be read, MemoryError where it is larger than the memory.
     """
     journal = Journal()
     with open_input(path) as lines:
@@ -119,7 +120,7 @@ Call = tuple[str, str | None, int | None, str | None]
 
 
 def journal_of_lines(header: Mapping[str, Any], extra_info: bool, columnar: bool, lines: list[bytes | Call]) -> Journal:
-    """As `read_journal`, of what is known: what the first line says, calls, and other lines as they were written."""
+    """See `read_journal`, of what is known: what the first line says, calls, and other lines as they were written."""
     journal = Journal(dict(header), extra_info, columnar)
     entries, stack_of, parents, names = journal.entries, journal.stack_of, journal.parents, journal.names
     at = 0
@@ -143,7 +144,7 @@ def add_calls(
     lines: Sequence[bytes | Call],
     at: int,
 ) -> int:
-    """Take in the calls that stand one after the other from a place on; returns the place behind them."""
+    """Take in the calls that stand in order from a place on; return the place behind them."""
     for place in range(at, len(lines)):
         line = lines[place]
         if not isinstance(line, tuple):
@@ -198,7 +199,7 @@ def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
 
 
 def _check_entry(entry: str, verify: bool, any_value: bool) -> None:
-    """ValueError unless an entry is a whole object, or with `any_value` a whole JSON value."""
+    """Raise ValueError unless an entry is a complete object, or with `any_value` a complete JSON value."""
     if verify:
         _loaded(entry, object if any_value else dict)
     elif entry[-1] == "!" if any_value else (entry[0], entry[-1]) != ("{", "}"):
@@ -213,7 +214,7 @@ def _unquote(text: str) -> str:
 
 
 def _loaded(text: str, kind: type[T]) -> T:
-    """The JSON value of a text; ValueError where it is of another kind."""
+    """Return the JSON value of a text; ValueError if it is of another kind."""
     made = json.loads(text)
     if not isinstance(made, kind):
         raise ValueError(f"this is not a {kind.__name__}")
@@ -223,15 +224,15 @@ def _loaded(text: str, kind: type[T]) -> T:
 def assemble(folder: Path, journal: Journal, rebuilt: bool = False) -> None:
     """Write the JSON files of `folder` from its journal, each whole or not at all.
 
-    Entries that came in one line go over as text, unparsed. `rebuilt` writes down that the process died before its
-    step was closed. OSError when the disk refuses; the files that were there are then still there.
+    Entries that came in one line go over as text, unparsed. `rebuilt` writes down that the process died before its step
+    was closed. OSError if writing fails; the files that were there are then still there.
     """
     for name, texts in files_of(folder, journal, rebuilt):
         _write(folder / name, texts)
 
 
 def files_of(folder: Path, journal: Journal, rebuilt: bool = False) -> Iterator[tuple[str, Iterator[str]]]:
-    """The JSON files of a dump by their names, each as the texts that it consists of."""
+    """Return the JSON files of a dump by their names, each as the texts that it consists of."""
     level = journal.header.get("level")
     in_order(journal)
     if journal.extra_info and level != "debug":
@@ -252,7 +253,7 @@ def in_order(journal: Journal) -> None:
 
 
 def _ordered(of: dict[str, T], names: list[str]) -> dict[str, T]:
-    """The same entries; those that are named take the places that they have together in the order of `names`."""
+    """Return the same entries; those that are named take the places that they have together in the order of `names`."""
     turn = iter([name for name in dict.fromkeys(names) if name in of])
     named = set(names)
     return {key: of[key] for key in (next(turn) if name in named else name for name in of)}
@@ -295,7 +296,7 @@ def _dump(folder: Path, journal: Journal, rebuilt: bool) -> Iterator[str]:
 
 
 def merged(texts: list[str]) -> str:
-    """One entry from its parts, key by key, a later value for the same key in place of the earlier one.
+    """Merge the parts of an entry key by key; a later value of a key replaces the earlier one.
 
     Only the lists of missing parts are joined: each part knows of its own. What a user saved (level debug) may be a
     record or a list, which has no parts: the later one replaces the earlier one.
@@ -315,12 +316,13 @@ def merged(texts: list[str]) -> str:
 
 
 def _has_parts(entry: Any) -> bool:
-    """Whether an entry is an object of parts, and not one record."""
+    """Return whether an entry is an object of parts, and not one record."""
     return isinstance(entry, dict) and not isinstance(entry.get("type"), str)
 
 
 def _stacks(journal: Journal) -> Iterator[str]:
-    """Groups of calls with one stack, numbered from 0 without a gap: old readers look for the key "0"."""
+    """Return groups of calls with the same stack, numbered from 0 without a gap, because old readers expect the key
+    "0"."""
     groups: dict[int, list[str]] = {}
     for name, number in journal.stack_of.items():
         if number in journal.stacks:
@@ -335,7 +337,7 @@ def _construct(journal: Journal) -> Iterator[str]:
 
 
 def construct_of(journal: Journal) -> Iterator[tuple[str, str | None]]:
-    """Each call of construct.json, and the cell around it."""
+    """Return each call of construct.json, and the cell around it."""
     for name, parent in journal.parents.items():
         kind = parse(name)
         if kind.kind == "parameters_grad":
@@ -346,7 +348,7 @@ def construct_of(journal: Journal) -> Iterator[tuple[str, str | None]]:
 
 
 def _nearest_that_ran(backward: str, parents: dict[str, str | None]) -> str | None:
-    """The backward call itself if it ran, else the backward of the nearest enclosing cell that did.
+    """Return the backward call itself if it ran, else the backward of the nearest enclosing cell that did.
 
     A cell without a differentiable input has no backward of its own; its forward knows what encloses it.
     """

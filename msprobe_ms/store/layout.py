@@ -34,12 +34,12 @@ _SINGLE = re.compile(r"^(?:rank|proc\d+)$")
 
 
 def step_folder(root: Path, step: int) -> Path:
-    """`root/step3`."""
+    """Return `root/step3`."""
     return root / f"step{step}"
 
 
 def rank_folder(root: Path, step: int, rank: int | None) -> Path:
-    """`root/step3/rank1`; `root/step3/rank` where no rank is known (a single process)."""
+    """Return `root/step3/rank1`, or `root/step3/rank` if there is no rank (a single process)."""
     return step_folder(root, step) / ("rank" if rank is None else f"rank{rank}")
 
 
@@ -49,33 +49,33 @@ def _number(name: str, word: str) -> int | None:
 
 
 def step_number(name: str) -> int | None:
-    """The step in a folder's name; None for any other name."""
+    """Return the step in a folder's name; None for any other name."""
     return _number(name, "step")
 
 
 def rank_number(name: str) -> int | None:
-    """The rank in a folder's name, 0 for a single process (`rank`, `proc123`); None for any other name."""
+    """Return the rank in a folder's name, 0 for a single process (`rank`, `proc123`); None for any other name."""
     return 0 if _SINGLE.match(name) else _number(name, "rank")
 
 
 def registers(folder: Path) -> tuple[Path, Path]:
-    """Where the file can be that says which runs wrote to a folder: inside, and next to it."""
+    """Return where the file can be that says which runs wrote to a folder: inside, and next to it."""
     return folder / RUN, folder.parent / f"{folder.name}.{RUN}"
 
 
 def run_folder(number: int) -> str:
-    """The folder of a further run inside that of the first, from 2."""
+    """Return the folder of a further run inside that of the first, from 2."""
     return f"run{number}"
 
 
 def run_number(name: str) -> int | None:
-    """The number of a further run in a folder's name; None for any other name."""
+    """Return the number of a further run in a folder's name; None for any other name."""
     return _number(name, "run")
 
 
 def data_file(level: str, columnar: bool = False) -> str:
-    """The file that holds the entries: `debug.json` for what the user saved, `dump.json` for everything else; a table
-    of Parquet in a columnar dump."""
+    """Return the file that holds the entries: `debug.json` for what the user saved, `dump.json` for everything else; a
+    table of Parquet in a columnar dump."""
     if columnar:
         return DEBUG_TABLE if level == "debug" else DUMP_TABLE
     return DEBUG if level == "debug" else DUMP

@@ -30,7 +30,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def claim(journal: Path, create: bool) -> int | None:
-    """Open a journal for reading and appending and lock it; None where another process holds the lock.
+    """Open a journal for reading and appending and lock it; None if another process holds the lock.
 
     FileNotFoundError without `create`. Closing the descriptor releases the lock.
     """
@@ -56,7 +56,7 @@ def claim(journal: Path, create: bool) -> int | None:
 
 
 def locks(file: Path) -> bool:
-    """Whether the file system of a file has locks. OSError where the file cannot be opened."""
+    """Return whether the file system of a file has locks. OSError if the file cannot be opened."""
     number = os.open(file, os.O_RDWR | os.O_CLOEXEC | NO_FOLLOW)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,8 +81,8 @@ class HeldFile:
         self._file, self._opening = _identity(number), opening
 
     def reopen(self) -> bool:
-        """Open the file again where its descriptor was closed. False where it is open, so that it is the disk that
-        refused, or where the path leads to another file by now, or somebody else holds it.
+        """Open the file again where its descriptor was closed. False if it is open, so that it is the disk that
+        refused, or where the path leads to another file by now, or another tool holds it.
         """
         with suppress(OSError):
             if _identity(self.number) == self._file:
@@ -97,7 +97,7 @@ class HeldFile:
         return True
 
     def check(self) -> None:
-        """Make sure that the number is this file's; OSError where it is not, and the file cannot be opened again."""
+        """Make sure that the number is this file's; OSError if it is not, and the file cannot be opened again."""
         try:
             if _identity(self.number) == self._file:
                 return
@@ -115,14 +115,14 @@ class HeldFile:
 
 
 def _identity(number: int) -> tuple[int, int]:
-    """Device and inode of an open file; OSError where the descriptor is closed."""
+    """Return device and inode of an open file; OSError if the descriptor is closed."""
     found = os.fstat(number)
     return found.st_dev, found.st_ino
 
 
 def with_high_number(number: int, is_beside: bool = False) -> int:
-    """The same open file under a high descriptor; where there is none, the descriptor itself. `is_beside`: it is none
-    of a journal."""
+    """Return the same open file under a high descriptor; if there is none, the descriptor itself. `is_beside`: it is
+    none of a journal."""
     try:
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         least = (_HIGHER if is_beside else _HIGH) if most > 2 * _HIGH or most < 0 else most * (2 + is_beside) // 4
@@ -139,11 +139,11 @@ _REMEDY = "give another folder with -o"
 
 @contextmanager
 def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> Iterator[str]:
-    """The second (`20260131235959`) for the names of a command's files below `output`; no other process gets it.
+    """Return the second (`20260131235959`) for the names of a command's files below `output`; no other process gets it.
 
     `task` is a text that identifies what these files are about, `named` returns the paths of a second. It is the first
     free second from now on; but where a process died at the same task, it is its second: its set of files is completed.
-    Temporary files that dead processes left are removed. UsageError where `output` cannot be written.
+    Temporary files that dead processes left are removed. UsageError if `output` cannot be written.
     """
     digest = blake2b(task.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest().encode()
     is_new = not os.path.lexists(output)
@@ -171,7 +171,7 @@ def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> 
 
 @contextmanager
 def exclusive(output: Path, remedy: str = _REMEDY) -> Iterator[None]:
-    """Lock a folder whose files have fixed names; UsageError where another process holds it or it cannot be written."""
+    """Lock a folder whose files have fixed names; UsageError if another process holds it or it cannot be written."""
     path = output / ".msprobe.claim"
     try:
         make_folder(output)
@@ -196,7 +196,7 @@ def _claim_file(output: Path, second: str) -> Path:
 
 
 def _abandoned_claim(output: Path, digest: bytes) -> tuple[str, int] | None:
-    """The second of a process that died at the same task, and its claim, now ours."""
+    """Return the second of a process that died at the same task, and its claim, now ours."""
     for name in sorted(os.listdir(output)):
         if not (found := _CLAIM.fullmatch(name)):
             continue
@@ -213,7 +213,7 @@ def _abandoned_claim(output: Path, digest: bytes) -> tuple[str, int] | None:
 
 
 def _new_claim(output: Path, digest: bytes, named: Callable[[str], Iterable[Path]]) -> tuple[str, int]:
-    """The first free second, and its claim."""
+    """Return the first free second, and its claim."""
     now = time.time()
     for ahead in count():
         second = time.strftime("%Y%m%d%H%M%S", time.localtime(now + ahead))

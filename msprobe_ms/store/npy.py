@@ -29,7 +29,7 @@ _MISSING = f"the tensor is missing; copy {TENSORS} next to its dump.json"
 
 
 def open_tensor(path: Path, *, missing: str = _MISSING, again: str = AGAIN) -> BinaryIO:
-    """The open file; DumpError where it is missing, no plain file, or may not be read.
+    """Return the open file; DumpError if it is missing, no plain file, or may not be read.
 
     `missing` and `again`: the advice for a file that is missing, or is no plain file.
     """
@@ -53,15 +53,16 @@ _HEADER_LIMIT = 10_000  # bytes: numpy refuses longer headers too since 1.24
 
 
 def stored_size(array: Array) -> int:
-    """Bytes of an array's file, whose header has 128; of more than 32 dimensions it may have more."""
+    """Return the bytes of an array's file, whose header has 128 bytes; with more than 32 dimensions it may have
+    more."""
     return 128 + array.nbytes * (2 if is_bfloat16(array) else 1)
 
 
 def write_npy(path: str, array: Array) -> None:
     """Write an array whole, numpy format 1.0, its own dtype (bfloat16 becomes float32), in C order.
 
-    OSError when the disk refuses, and no part of the file stays; DumpError for an array of objects or records. A file
-    that is there already is replaced in one stroke, because a finished record may name it.
+    OSError if writing fails, and no part of the file stays; DumpError for an array of objects or records. A file that
+    is there already is replaced in one stroke, because a finished record may name it.
     """
     write_file(path, array, _fill)
 
@@ -117,7 +118,7 @@ def _bytes(array: Array) -> memoryview:
 
 
 def _write(number: int, *pieces: bytes | memoryview) -> None:
-    """Write the pieces one after the other, usually at once; the kernel takes 2 GiB at most."""
+    """Write the pieces in order, usually immediately; the kernel takes 2 GiB at most."""
     done = os.writev(number, pieces)
     for piece in pieces:
         skip = min(done, len(piece))
@@ -167,12 +168,14 @@ def _read(path: Path, file: BinaryIO, header: Header) -> Array:
 
 
 def packed_at(path: Path) -> PackedTensor | None:
-    """The tensor of this name in the pack of a columnar dump; None where there is a file of that name, or no pack."""
+    """Return the tensor of this name in the pack of a columnar dump; None if there is a file of that name, or no
+    pack."""
     return None if os.path.lexists(path) else find_packed(path)
 
 
 def is_written_alike(path: Path) -> bool:
-    """Whether `write_npy` would make the same file of the array in a file; DumpError where it is no readable npy."""
+    """Return whether `write_npy` would make the same file of the array in a file; DumpError if it is no readable
+    npy."""
     with open_tensor(path) as file:
         header = _examine(path, file)
         if header.fortran_order:
@@ -199,7 +202,8 @@ class NpyFile(TensorFile):
         self._buffer = np.empty(0, header.dtype)
 
     def part(self, start: int, stop: int) -> Array:
-        """The elements [start, stop) of the flat array, until the next part is asked for; DumpError where they lack."""
+        """Return the elements [start, stop) of the flat array, until the next part is requested; DumpError if they
+        lack."""
         if stop - start > self._buffer.size:
             self._buffer = np.empty(stop - start, self.dtype)
         found = self._buffer[: stop - start]
@@ -218,7 +222,7 @@ class NpyFile(TensorFile):
 
 
 def open_npy(path: Path) -> Array | TensorFile:
-    """An npy to be read once: an array where it is small or in Fortran order, else an open file.
+    """Return an npy to be read once: an array where it is small or in Fortran order, else an open file.
 
     Both have `shape`, `dtype` and `size`. DumpError as of `load_npy`.
     """
@@ -261,7 +265,7 @@ def _examine(path: Path, file: BinaryIO) -> Header:
 
 @lru_cache(maxsize=1024)
 def _parse(width: int, header: bytes) -> tuple[tuple[int, ...], bool, Dtype]:
-    """Shape, order and dtype; tensors of one shape have one header, and numpy takes its time over each."""
+    """Parse shape, order and dtype, once for all equal headers, because numpy is slow."""
     reader = _format.read_array_header_1_0 if width == 2 else _format.read_array_header_2_0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a header that Python 2 wrote, or with odd escapes: it is read, or refused

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 
 def find(path: Path) -> Path:
-    """The `dump.json`, `debug.json` or table that `path` means; DumpError, with what is there, where it means none."""
+    """Return the `dump.json`, `debug.json` or table that `path` means; DumpError, with what is there, where it means
+    none."""
     try:
         if path.is_file():
             file = path
@@ -77,17 +78,17 @@ def _unfinished(folder: Path) -> str:
 
 
 def may_have_halves(text: str, start: int = 0, end: int | None = None) -> bool:
-    """Whether half of a surrogate pair may stand alone in a JSON text."""
+    """Return whether half of a surrogate pair may stand alone in a JSON text."""
     return text.find("\\ud", start, end) >= 0 or text.find("\\uD", start, end) >= 0
 
 
 def with_whole_characters(made: Any) -> Any:
-    """Half a surrogate pair is a text that cannot be written anywhere; here each becomes a question mark."""
+    """Replace unpaired surrogates, which cannot be encoded, with question marks."""
     return json.loads(json.dumps(made, ensure_ascii=False).encode("utf-8", "replace").decode())
 
 
 def json_object(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; DumpError with the place where it is broken."""
+    """Return the JSON object in a file; DumpError with the place where it is broken."""
     try:
         with open_input(file) as opened:
             check_fits_in_memory(opened, file)
@@ -118,7 +119,7 @@ def json_object(file: Path) -> dict[str, Any]:
 
 
 def json_object_or_empty(file: Path) -> dict[str, Any]:
-    """The object in an optional file; a broken one is logged and left out."""
+    """Return the object in an optional file; a broken one is logged and left out."""
     if not file.exists():
         return {}
     try:
@@ -175,7 +176,8 @@ def stream(
 
 
 def entries_of(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The members of a dump.json beside its `data`, and the entries in it, as they stand there; of a table, too."""
+    """Return the members of a dump.json in addition to its `data`, and the entries in it, as they stand there; of a
+    table, too."""
     found: dict[str, Any] = {}
     if file.name in layout.TABLES:
         from .columnar.records import read_records
@@ -191,7 +193,7 @@ def entries_of(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def beside(file: Path) -> tuple[dict[str, str | None], dict[str, tuple[str, ...]]]:
-    """The cell around each call, and the stacks, that lie beside a dump.json, or are in a table."""
+    """Return the cell around each call, and the stacks, that lie in the folder of a dump.json, or are in a table."""
     if file.name in layout.TABLES:
         from .columnar.load import read_table
 
@@ -206,7 +208,7 @@ _IN_JSON = 20  # times the size of a table; of large dumps up to forty times
 
 
 def size_in_json(file: Path) -> int:
-    """The bytes of a dump.json, or those that a table's records would take in one, about."""
+    """Return the bytes of a dump.json, or those that a table's records would take in one, about."""
     size = file.stat().st_size
     return size * _IN_JSON if file.name in layout.TABLES else size
 
@@ -222,7 +224,7 @@ class _Text:
         self._has_ended = self._has_halves = False
 
     def each_key(self) -> Iterator[str]:
-        """The keys of the object that follows; each value must be read before the next key."""
+        """Return the keys of the object that follows; each value must be read before the next key."""
         self._pass_sign("{")
         is_first = True
         while True:
@@ -243,7 +245,7 @@ class _Text:
         self._at += 1
 
     def value(self) -> Any:
-        """The value that follows, whole."""
+        """Return the value that follows, whole."""
         self._sign()
         while True:
             try:
@@ -270,7 +272,7 @@ class _Text:
         self._at += 1
 
     def is_at_end(self) -> bool:
-        """Whether nothing but white space follows."""
+        """Return whether nothing but white space follows."""
         try:
             self._sign()
         except NotPlainError:
@@ -278,7 +280,7 @@ class _Text:
         return False
 
     def _sign(self) -> str:
-        """The next character that is no white space; it is not passed."""
+        """Return the next character that is no white space; it is not passed."""
         self._at = _after_space(self._window, self._at)
         while self._at == len(self._window):
             self._read_on()
@@ -320,7 +322,7 @@ class Head:
 
 
 def read_head(file: Path) -> Head:
-    """The header of a dump.json; an empty one of a file that cannot be read, which its reader will say."""
+    """Return the header of a dump.json; an empty one of a file that cannot be read, which its reader will say."""
     members: dict[str, Any] = {}
     if file.name in layout.TABLES:
         from .columnar.records import read_above
@@ -355,7 +357,7 @@ def read(path: str | Path, *, structure: bool = False, stack: str | Path | None 
     """Read one step of one rank from its dump.json (or debug.json), its rank's folder, or a step with one rank.
 
     `structure` also accepts a dump of task `structure`, which has no records, only stacks and enclosing cells. `stack`
-    is a stack.json that lies elsewhere. DumpError where nothing can be read, with what, where, and what to do.
+    is a stack.json that lies elsewhere. DumpError if nothing can be read, with what, where, and what to do.
     """
     file = find(Path(path))
     dump = read_file(file, structure=structure, stack=stack)
@@ -421,7 +423,7 @@ def read_file(file: Path, *, structure: bool = False, stack: str | Path | None =
 
 
 def _table(file: Path, structure: bool) -> "Table":
-    """The same of a table, with what a dump.json has in files beside it."""
+    """Return the same of a table, with what a dump.json has in files beside it."""
     # Here: it imports numpy and pyarrow.
     from .columnar.load import read_table
 
@@ -431,7 +433,7 @@ def _table(file: Path, structure: bool) -> "Table":
 
 
 def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuilder]:
-    """The members beside `data`, and the rows of `data`; entry by entry where that is possible."""
+    """Return the members beside `data`, and the rows of `data`; entry by entry where that is possible."""
     builder = ColumnsBuilder()
     try:
         text = stream(file, builder.add, builder.scan)
@@ -444,7 +446,7 @@ def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuild
 
 
 def _whole(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuilder]:
-    """The same from the file parsed as a whole; DumpError with what is wrong with it."""
+    """Return the same from the file parsed as a whole; DumpError with what is wrong with it."""
     text = json_object(file)
     data = text.pop("data", None)
     _check(file, text, structure, has_data=type(data) is dict)
@@ -469,12 +471,13 @@ def _check(file: Path, text: dict[str, Any], structure: bool, has_data: bool = T
 
 
 def load_tensor(dump: Dump, record: Record) -> "np.ndarray[Any, Any]":
-    """The tensor of a record, in the dtype that was stored; DumpError when it is missing, broken or elsewhere."""
+    """Return the tensor of a record, in the dtype that was stored; DumpError when it is missing, broken or
+    elsewhere."""
     return load_file(tensor_path(dump, record), as_dumped=not dump.tensors)
 
 
 def load_file(path: Path, *, as_dumped: bool = False) -> "np.ndarray[Any, Any]":
-    """The tensor in an npy, or in a `.pt`, which needs torch; DumpError when it is missing or broken.
+    """Return the tensor in an npy, or in a `.pt`, which needs torch; DumpError when it is missing or broken.
 
     `as_dumped`: the framework wrote the npy, and its header is not always numpy's.
     """
@@ -493,7 +496,7 @@ def load_file(path: Path, *, as_dumped: bool = False) -> "np.ndarray[Any, Any]":
 
 
 def tensor_path(dump: Dump, record: Record) -> Path:
-    """Where a record's tensor is; DumpError when it has none, or one that is not opened.
+    """Return where a record's tensor is; DumpError when it has none, or one that is not opened.
 
     Only files in the dump's own folder are opened, whatever the dump names.
     """
@@ -507,7 +510,7 @@ def tensor_path(dump: Dump, record: Record) -> Path:
 
 
 def tensor_file(dump: str | Path, name: str, tensors: str = layout.TENSORS) -> Path:
-    """Where the file `name` of a dump's folder is; DumpError where it is not opened. `tensors` as in `Dump`."""
+    """Return where the file `name` of a dump's folder is; DumpError if it is not opened. `tensors` as in `Dump`."""
     folder = os.path.join(dump, tensors)
     path = os.path.join(folder, name)
     if not tensors:
@@ -522,7 +525,7 @@ def tensor_file(dump: str | Path, name: str, tensors: str = layout.TENSORS) -> P
 
 
 def _lies_below(folder: str, name: str) -> bool:
-    """Whether a relative path stays below `folder`, through no link, and leads to no pipe or device."""
+    """Return whether a relative path stays below `folder`, through no link, and leads to no pipe or device."""
     parts = name.split("/")
     if "\0" in name or not {"", ".", ".."}.isdisjoint(parts):
         return False
@@ -564,7 +567,7 @@ def _calls(
 
 
 def _missing(text: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, list[str]]]:
-    """What could not be collected, as sentences and as call -> parts."""
+    """Return the values that could not be collected, as sentences and as parts by call."""
     sentences: list[str] = []
     gaps: dict[str, list[str]] = {}
     items = text.get("missing")
@@ -583,7 +586,7 @@ def _missing(text: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, list[str]
 
 
 def _framework(calls: Calls) -> str:
-    """The framework that the first tensor names, for dumps that do not say theirs."""
+    """Return the framework that the first tensor names, for dumps that do not say theirs."""
     columns = calls.columns
     words = {"mindspore": "mindspore", "torch": "pytorch"}
     known = {n: words[word] for n, (kind, _, _) in enumerate(columns.looks) for word in words if kind.startswith(word)}

@@ -56,7 +56,7 @@ class Statistics:
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """The statistics in the order of the columns."""
+        """Return the statistics in the order of the columns."""
         return _numbers_of(self)
 
 
@@ -165,37 +165,37 @@ class Dump:
             object.__setattr__(self, "calls", Calls.of(self.calls))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Its fields: what was worked out of them costs another process less than sending it."""
+        """Return its fields only: computing derived values again is faster than sending them to another process."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @property
     def columns(self) -> "Columns":
-        """All records as columns."""
+        """Return all records as columns."""
         return self.calls.columns
 
     @cached_property
     def names(self) -> list[Name]:
-        """The names of all calls, parsed."""
+        """Return the names of all calls, parsed."""
         return [parse(text) for text in self.columns.names]
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """The place of each call by its name."""
+        """Return the place of each call by its name."""
         return {text: at for at, text in enumerate(self.columns.names)}
 
     @cached_property
     def cells(self) -> dict[str, str]:
-        """The class of each cell that was called, by its path."""
+        """Return the class of each cell that was called, by its path."""
         return {name.path: name.stem.rpartition(".")[2] for name in self.names if name.kind == "cell"}
 
     def parameter_name(self, row: int) -> str:
-        """The name of a cell's own parameter, or of its gradient: the cell's path and the place of the row."""
+        """Return the name of a cell's own parameter, or of its gradient: the cell's path and the place of the row."""
         columns = self.columns
         return ".".join(filter(None, (self.names[columns.call_of(row)].path, *columns.path_of(row))))
 
     @cached_property
     def gradients(self) -> dict[str, list[int]]:
-        """By stem of a cell: the calls that are gradients of its parameters, in order."""
+        """Return, by stem of a cell, the calls that are gradients of its parameters, in order."""
         found: dict[str, list[int]] = {}
         for at, name in enumerate(self.names):
             if name.kind == "parameters_grad":
@@ -203,18 +203,18 @@ class Dump:
         return found
 
     def parent(self, call: int) -> str | None:
-        """The cell around a call, also where the calls themselves do not say it."""
+        """Return the cell around a call, also where the calls themselves do not say it."""
         return self.enclosing[call]
 
     @cached_property
     def enclosing(self) -> list[str | None]:
-        """`parent` of every call."""
+        """Return `parent` of every call."""
         others = map(self.construct.get, self.columns.names)
         return [parent or other for parent, other in zip(self.calls.parents(), others, strict=True)]
 
     @cached_property
     def parents(self) -> list[int]:
-        """By call: the nearest recorded cell around it, -1 at the root."""
+        """Return, by call, the nearest recorded cell that encloses it, -1 at the root."""
         nearest: dict[str | None, int] = {}
         found = []
         for at, parent in enumerate(self.enclosing):
@@ -225,7 +225,7 @@ class Dump:
         return found
 
     def upwards(self, cell: str | None) -> tuple[str, ...]:
-        """A cell's call and those of the cells around it, innermost first."""
+        """Return a cell's call and those of the cells around it, innermost first."""
         found: dict[str, None] = {}
         while cell and cell not in found:
             found[cell] = None
@@ -233,16 +233,17 @@ class Dump:
         return tuple(found)
 
     def counterpart(self, call: int, direction: Literal["forward", "backward"]) -> int:
-        """The other direction of a call; -1 where that was not recorded, and for a call that has this direction."""
+        """Return the other direction of a call; -1 where that was not recorded, and for a call that has this
+        direction."""
         return self._counterparts[direction][call]
 
     def counterparts(self, direction: Literal["forward", "backward"]) -> Sequence[int]:
-        """`counterpart` of every call."""
+        """Return `counterpart` of every call."""
         return self._counterparts[direction]
 
     @cached_property
     def _counterparts(self) -> dict[str, list[int]]:
-        """By direction: `counterpart` of every call."""
+        """Return `counterpart` of every call, by direction."""
         names, found = self.names, dict[str, list[int]]()
         keys = [(name.kind, name.stem, name.number) if name.kind in ("cell", "api") else None for name in names]
         odd = set[int]()  # numbers that begin with zeros: no other direction of a call is called so
@@ -265,7 +266,8 @@ class Dump:
         return found
 
     def forward(self, call: int) -> int:
-        """The forward call of a backward call; the call itself for any other, and where that was not recorded."""
+        """Return the forward call of a backward call; the call itself for any other, and where that was not
+        recorded."""
         found = self.counterpart(call, "forward")
         return call if found < 0 else found
 
@@ -353,27 +355,27 @@ class Columns:
         return len(self.path)
 
     def rows(self, call: int) -> range:
-        """The rows of a call."""
+        """Return the rows of a call."""
         return range(self.starts[call], self.starts[call + 1])
 
     def tensors(self, call: int, part: int) -> Iterator[int]:
-        """The rows of the tensors of one part of a call."""
+        """Return the rows of the tensors of one part of a call."""
         return (row for row in self.rows(call) if self.part[row] == part and self.kind[row] == TENSOR)
 
     def call_of(self, row: int) -> int:
-        """The call that a row belongs to."""
+        """Return the call that a row belongs to."""
         return bisect_right(self.starts, row) - 1
 
     def path_of(self, row: int) -> tuple[str, ...]:
-        """Where a row stands within its part of the call."""
+        """Return where a row stands within its part of the call."""
         return self.paths[self.path[row]]
 
     def dtype(self, row: int) -> str:
-        """The dtype of a row as its framework calls it; empty where there is none."""
+        """Return the dtype of a row as its framework calls it; empty if there is none."""
         return self.looks[self.look[row]][1]
 
     def shape(self, row: int) -> tuple[int, ...] | None:
-        """The shape of a tensor; None for anything else."""
+        """Return the shape of a tensor; None for anything else."""
         return self.looks[self.look[row]][2] if self.kind[row] == TENSOR else None
 
     def column(self, name: str) -> Floats:
@@ -385,14 +387,14 @@ class Columns:
         return memoryview(self.column(name))  # type: ignore[arg-type]  # not in numpy's stub
 
     def numbers_of(self, row: int) -> tuple[float, ...]:
-        """The statistics of a row in the order of the columns, NaN for each that there is not."""
+        """Return the statistics of a row in the order of the columns, NaN for each that there is not."""
         if row not in self.odd:
             return tuple(self.numbers[row].tolist())
         s = self.odd[row]
         return _NANS if s is None else tuple([_NAN if number is None else number for number in s.numbers])
 
     def row_name(self, row: int, call: int) -> str:
-        """The name of a row of a call: that of its tensor's file, or made of call, part and path."""
+        """Return the name of a row of a call: that of its tensor's file, or made of call, part and path."""
         if row in self.named:
             return self.named[row]
         if stem := file_stem(self.file[row]):
@@ -400,7 +402,7 @@ class Columns:
         return row_name(self.names[call], self.part[row], self.paths[self.path[row]])
 
     def statistics(self, row: int) -> Statistics | None:
-        """The statistics of a row as the dump holds them."""
+        """Return the statistics of a row as the dump holds them."""
         if row in self.odd:
             return self.odd[row]
         if self.kind[row] != TENSOR:
@@ -429,22 +431,22 @@ class Columns:
         )
 
     def shares_of(self, row: int) -> tuple[tuple[str, float], ...]:
-        """The optional statistics of a row, with their names."""
+        """Return the optional statistics of a row, with their names."""
         found = [(name, float(column[row])) for name, column in self.shares.items()]
         return tuple([(name, share) for name, share in found if share == share])
 
     def records(self, call: int) -> tuple[Record, ...]:
-        """All rows of a call as records, in row order."""
+        """Return all rows of a call as records, in row order."""
         return tuple([self.record(row, call) for row in self.rows(call)])
 
 
 def row_name(call: str, part: int, path: tuple[str, ...]) -> str:
-    """The name of a row whose tensor was not saved."""
+    """Return the name of a row whose tensor was not saved."""
     return ".".join((call, *path) if part in _WITHOUT_PART else (call, PARTS[part], *path))
 
 
 def file_stem(file: str) -> str:
-    """The name that a tensor's file lends to its row; empty for any other file."""
+    """Return the name that a tensor's file lends to its row; empty for any other file."""
     return file[: file.rindex(".")] if file.endswith(_TENSOR_SUFFIXES) else ""
 
 
@@ -471,7 +473,7 @@ class Calls(Sequence[Call]):
 
     @classmethod
     def of(cls, calls: Iterable[Call]) -> "Calls":
-        """Plain calls as columns."""
+        """Make columns of plain calls."""
         every = list(calls)
         return cls(
             columns_of(every),
@@ -497,7 +499,7 @@ class Calls(Sequence[Call]):
         return map(self._call, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a sequence of calls that are all equal to these."""
+        """Return whether the other is a sequence of calls that are all equal to these."""
         if not isinstance(other, (Calls, tuple, list)):
             return NotImplemented
         return self is other or (len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True)))
@@ -511,19 +513,19 @@ class Calls(Sequence[Call]):
         return self._parents.get(self.columns.names[at])
 
     def parents(self) -> Iterator[str | None]:
-        """`parent` of every call."""
+        """Return `parent` of every call."""
         return map(self._parents.get, self.columns.names)
 
     def are_enclosed_as(self, other: "Calls") -> bool:
-        """Whether the calls of each name have the same parent in both, as far as these know it."""
+        """Return whether the calls of each name have the same parent in both, as far as these know it."""
         return self._parents == other._parents
 
     def stack(self, at: int) -> tuple[str, ...]:
-        """The stack of a call, without secrets: a dump of another tool or version may hold some."""
+        """Return the stack of a call, without secrets: a dump of another tool or version may hold some."""
         return self.stack_of(self.columns.names[at])
 
     def stack_of(self, name: str) -> tuple[str, ...]:
-        """The stack of any call that ran, also of one that was not recorded."""
+        """Return the stack of any call that ran, also of one that was not recorded."""
         frames = self._stacks.get(name)
         return without_secrets(frames) if frames else ()
 
@@ -546,7 +548,7 @@ class Calls(Sequence[Call]):
 
 
 def columns_of(calls: Iterable[Call]) -> Columns:
-    """The columns of calls that were not made of columns."""
+    """Return the columns of calls that were not made of columns."""
     rows = Rows()
     for call in calls:
         rows.call(call.name)
@@ -588,7 +590,7 @@ class Rows:
         self.starts.append(len(self.path))
 
     def path_number(self, path: tuple[str, ...]) -> int:
-        """The place of a path in `paths`."""
+        """Return the place of a path in `paths`."""
         number = self._path_numbers.get(path)
         if number is None:
             number = self._path_numbers[path] = len(self.paths)
@@ -630,7 +632,7 @@ class Rows:
         self.row(kind, self.path_number(record.path), look, record.statistics)
 
     def columns(self) -> Columns:
-        """What was gathered; nothing is added afterwards."""
+        """Return the columns; nothing is added afterwards."""
         count = len(self.path)
         self.starts.append(count)
         nothing = [""] * count  # one list for all columns without a text: of dumps of statistics each of them
@@ -649,14 +651,14 @@ class Rows:
 
 
 def _column(numbers: Mapping[int, float], count: int) -> Floats:
-    """A column of so many rows, of which some have a number."""
+    """Return a column of so many rows, of which some have a number."""
     found = np.full(count, _NAN)
     found[list(numbers)] = list(numbers.values())
     return found
 
 
 def _plain_floats(statistics: Statistics | None) -> tuple[float, ...] | None:
-    """The statistics if all are plain floats, and there is nothing else but counts of what is not finite."""
+    """Return the statistics if all are plain floats, and there is nothing else but counts of what is not finite."""
     if statistics is None or statistics.true_count is not None:
         return None
     floats = tuple(number for number in statistics.numbers if type(number) is float)

@@ -31,7 +31,7 @@ _SCALARS = (bool, int, float, str, type(None))
 def write_configurations(root: Path, data: object) -> None:
     """Write `root/configurations.json` without secrets, in place of the one that is there.
 
-    OSError when the disk refuses.
+    OSError if writing fails.
 
     Every rank of a run may write the same root at the same time: the file is always that of one of them.
     """
@@ -42,8 +42,8 @@ def write_configurations(root: Path, data: object) -> None:
 
 
 def plain(value: object, depth: int = 0) -> object:
-    """A value in the types of JSON: what JSON has no type for, and what is nested deeper than 50, becomes its text,
-    without the addresses of objects."""
+    """Return a value in the types of JSON: what JSON has no type for, and what is nested deeper than 50, becomes its
+    text, without the addresses of objects."""
     if isinstance(value, str):
         return without_addresses(value)
     if isinstance(value, _SCALARS):
@@ -79,7 +79,7 @@ class FlowRoot:
 
     @property
     def text(self) -> str:
-        """A phrase for the log."""
+        """Return a phrase for the log."""
         parts = ["configurations"] * (self.configurations is not None) + ["key data"] * (self.data is not None)
         if self.stages:
             parts.append(f"dumps of {', '.join(self.stages)}")
@@ -87,12 +87,12 @@ class FlowRoot:
 
 
 def flow_root(root: Path) -> FlowRoot:
-    """What lies in a root; DumpError where it cannot be read. Links are not followed, which is logged."""
+    """Return the content of a root; DumpError if it cannot be read. Links are not followed, which is logged."""
     return _found(look(root))
 
 
 def flow_in(top: Folder) -> FlowRoot | None:
-    """A folder as the root of a flow, if it holds two of the three parts, or a stage by its name.
+    """Return a folder as the root of a flow, if it holds two of the three parts, or a stage by its name.
 
     Key data alone are single saves. Configurations alone make a flow if no other folders lie beside them.
     """

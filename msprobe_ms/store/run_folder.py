@@ -85,7 +85,8 @@ class _Entry:
     seen: tuple[int, ...] = ()
 
     def is_current(self) -> bool:
-        """Whether the line is still there: a user may remove a folder at any time, and another run may take it then."""
+        """Return whether the line is still there: a user may remove a folder at any time, and another run may take it
+        then."""
         try:
             found = os.stat(self.file)
             state = found.st_ino, found.st_size, found.st_mtime_ns
@@ -101,7 +102,7 @@ class _Entry:
 
 
 def register_of(folder: Path, is_outside: bool = False) -> Path:
-    """The file that says which processes write to a folder: the one that is there, or where it is to be made."""
+    """Return the file that says which processes write to a folder: the one that is there, or where it is to be made."""
     inside, outside = layout.registers(folder)
     if len(os.fsencode(outside.name)) > NAME_LIMIT or inside.exists():
         return inside
@@ -113,11 +114,11 @@ def register_of(folder: Path, is_outside: bool = False) -> Path:
 def run_folder(
     root: Path, rank: int | None, place: str = "", strict: bool = False, is_outside: bool = False
 ) -> RunFolder:
-    """The folder of this process's run: `root`, or `run2`, `run3`... in it where others have been there.
+    """Return the folder of this process's run: `root`, or `run2`, `run3`... in it where others have been there.
 
     With `is_outside` its `run.jsonl` is made next to the folder instead of inside, where that can be written. With
-    `strict`, UsageError where a process of the same launch writes the same place at this time, which is the user's
-    mistake. OSError where nothing can be written.
+    `strict`, UsageError if a process of the same launch writes the same place at this time, which is the user's
+    mistake. OSError if nothing can be written.
     """
     global _pid
     root = root.absolute()
@@ -135,7 +136,8 @@ def run_folder(
 
 
 def stage_folder(path: Path, root: Path, rank: int | None, is_outside: bool = False) -> RunFolder:
-    """The folder of this process's run for `path`, which is `root`, a stage inside it, or somewhere else. Strict."""
+    """Return the folder of this process's run for `path`, which is `root`, a stage inside it, or somewhere else.
+    Strict."""
     root = root if path.is_relative_to(root) else path
     inside = path.relative_to(root)
     own = run_folder(root, rank, "" if path == root else inside.as_posix(), True, is_outside)
@@ -143,7 +145,8 @@ def stage_folder(path: Path, root: Path, rank: int | None, is_outside: bool = Fa
 
 
 def leave(path: Path, root: Path) -> None:
-    """What this process writes there from here on is another run, as when it counts its steps anew."""
+    """Begin another run: the following steps of this process in this folder, which may have the same numbers, belong to
+    it."""
     root = (root if path.is_relative_to(root) else path).absolute()
     with _lock:
         for key in [key for key in _taken if key[0] == root]:
@@ -151,7 +154,8 @@ def leave(path: Path, root: Path) -> None:
 
 
 def newest(root: Path, further: Iterable[str]) -> tuple[Path, list[str]]:
-    """The folder of the run that began last, of those in `root` and in its folders `further`; those later than root's.
+    """Return the folder of the run that began last, of those in `root` and in its folders `further`; those later than
+    root's.
 
     Not by their numbers: a folder that was removed is taken by the next run.
     """
@@ -182,7 +186,8 @@ def _find(root: Path, me: Process, strict: bool, is_outside: bool, before: _Entr
 
 
 def _enter(folder: Path, file: Path, me: Process, strict: bool, is_back: bool) -> _Entry | Process | None:
-    """This process's line in the `file` of a folder of its run; else the first process of another run, where known."""
+    """Add this process's line to the `file` of a folder of its run; if that belongs to another run, return its first
+    process if known."""
     if layout.run_number(folder.name) is not None and folder.exists() and not folder.is_dir():
         return None
     # of a version without such files, or of another tool; but what was there when the file was removed may be ours
@@ -215,7 +220,7 @@ def _enter(folder: Path, file: Path, me: Process, strict: bool, is_back: bool) -
 
 
 def _is_of_one_run(others: list[Process], me: Process) -> bool:
-    """Whether a process that writes elsewhere in a folder is of the run that has it."""
+    """Return whether a process that writes elsewhere in a folder is of the run that has it."""
     first = others[0]
     if me.named or first.named:
         return me.named == first.named
@@ -229,7 +234,8 @@ def _is_of_one_run(others: list[Process], me: Process) -> bool:
 
 
 def _began_before(me: Process, other: Process) -> bool:
-    """Whether this one was there when the other one wrote its line; those of one launch all are, before any writes."""
+    """Return whether this one was there when the other one wrote its line; those of one launch all are, before any
+    writes."""
     return other.time >= _began() - (0.0 if other.host == me.host else _SKEW)
 
 
@@ -244,7 +250,7 @@ def _this_process(place: str, rank: int | None, run: str) -> Process:
 
 @lru_cache(1)
 def _machine() -> str:
-    """Where a process number means one process; empty where that cannot be known."""
+    """Return where a process number means one process; empty if that cannot be known."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii", "replace").strip()
         return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
@@ -252,7 +258,7 @@ def _machine() -> str:
 
 
 def _is_dead(other: Process) -> bool:
-    """Whether a process has certainly ended; of another machine or container nobody can tell."""
+    """Return whether a process has certainly ended; of another machine or container no other code can tell."""
     if not other.ticks or not other.machine or other.machine != _machine():
         return False
     try:
@@ -265,7 +271,7 @@ def _is_dead(other: Process) -> bool:
 
 
 def _ticks(pid: int) -> int:
-    """When a process of this machine began; 0 where that is unknown."""
+    """Return when a process of this machine began; 0 if that is unknown."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
@@ -276,7 +282,7 @@ _LOADED = time.time()
 
 
 def _began() -> float:
-    """When this process began, in seconds of its clock; at the latest when this module was loaded."""
+    """Return when this process began, in seconds of its clock, or when this module was loaded."""
     ticks = _ticks(os.getpid())
     if not ticks:
         return _LOADED
@@ -285,7 +291,7 @@ def _began() -> float:
 
 @contextmanager
 def _held(file: Path) -> Iterator[int]:
-    """The open file, to ourselves. Who holds it only writes a line: after a while it is taken for dead."""
+    """Return the open file, to ourselves. Who holds it only writes a line: after a while it is taken for dead."""
     until = time.monotonic() + _PATIENCE
     while (number := claim(file, create=True)) is None and time.monotonic() < until:
         time.sleep(0.005)
@@ -298,7 +304,8 @@ def _held(file: Path) -> Iterator[int]:
 
 
 def _processes(file: Path) -> list[Process]:
-    """The processes of a file's lines, without what was cut off or is not ours; of later versions what is known."""
+    """Return the processes of a file's lines, without what was cut off or is not ours; of later versions what is
+    known."""
     found = []
     for line in _lines(file):
         with suppress(ValueError, TypeError, AttributeError, OverflowError, OSError):
@@ -318,7 +325,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def holds_dumps(folder: Path) -> bool:
-    """Whether dumps, saves or tables of gradients lie in a folder, in its stages, or among its key data."""
+    """Return whether dumps, saves or tables of gradients lie in a folder, in its stages, or among its key data."""
     for steps in ("step*", "*/step*", "data/*/step*"):
         for step in folder.glob(steps):
             is_of_another_run = layout.run_number(step.relative_to(folder).parts[0]) is not None

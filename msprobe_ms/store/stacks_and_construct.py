@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 def frame(line: Line, function: str, source: str) -> str:
-    """The text of a frame: the line, the function that it is in, and its source."""
+    """Return the text of a frame: the line, the function that it is in, and its source."""
     return without_secrets((f"File {line.file}, line {line.number}, in {function}, \n {source}",))[0]
 
 
@@ -42,7 +42,7 @@ def without_secrets(frames: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def user_line(stack: Iterable[str]) -> Line | None:
-    """The innermost line of the user's code; None where the stack has none, or there is no stack."""
+    """Return the innermost line of the user's code; None if the stack has none, or there is no stack."""
     for text in stack:
         found = _FRAME.match(text)
         if found and not _NOT_THE_USERS.search(found["file"].replace("\\", "/")):
@@ -66,7 +66,7 @@ def enclosing(text: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _without_circles(parents: dict[str, str | None]) -> dict[str, str | None]:
-    """The same map, cut where following parents would never end, or goes deeper than any network."""
+    """Return the same map, cut where following parents would never end, or goes deeper than any network."""
     depths: dict[str, int] = {}
     circles: list[str] = []
     deep: list[str] = []

@@ -14,7 +14,7 @@ KINDS = "?buifc"
 
 
 def is_storable(array: "np.ndarray[Any, Any]") -> bool:
-    """Whether an array holds numbers, which is all that is ever written or read."""
+    """Return whether an array holds numbers, which is all that is ever written or read."""
     return array.dtype.kind in KINDS or is_bfloat16(array)
 
 
@@ -36,4 +36,5 @@ class TensorFile(ABC):
 
     @abstractmethod
     def part(self, start: int, stop: int) -> "np.ndarray[Any, Any]":
-        """The elements [start, stop) of the flat array, until the next part is asked for; DumpError where they lack."""
+        """Return the elements [start, stop) of the flat array, until the next part is requested; DumpError if they
+        lack."""

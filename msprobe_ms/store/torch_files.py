@@ -26,7 +26,8 @@ _MARK = "torch"
 
 
 def marked(array: Array, dtype: str) -> Array:
-    """The same elements, which `write_pt` writes as a tensor of the dtype `torch.bfloat16`, where numpy lacks that.
+    """Return the same elements, which `write_pt` writes as a tensor of the dtype `torch.bfloat16`, where numpy lacks
+    that.
 
     `dtype` is spelled as torch does; an array of a dtype that numpy has stays as it is. A copy of a marked array is
     marked too.
@@ -38,7 +39,8 @@ def marked(array: Array, dtype: str) -> Array:
 
 
 def stored_size(array: Array) -> int:
-    """Bytes of an array's file at most: beside its elements it has an archive's tables, and a pickle of the shape."""
+    """Return the maximum bytes of an array's file: its elements, the tables of an archive, and a pickle of the
+    shape."""
     is_half = (array.dtype.metadata or {}).get(_MARK) == "bfloat16"
     return _TABLES + 16 * array.ndim + array.nbytes // (2 if is_half else 1)
 
@@ -49,8 +51,8 @@ _TABLES = 2048  # bytes
 def write_pt(path: str, array: Array) -> None:
     """Write an array as `torch.save` does: one plain dense tensor on the CPU, with a storage of exactly its size.
 
-    Its dtype is the array's, or the one by which it is marked, whose values the array holds exactly. OSError when the
-    disk refuses, and no part of the file stays; DumpError for an array of objects or records.
+    Its dtype is the array's, or the one by which it is marked, whose values the array holds exactly. OSError if writing
+    fails, and no part of the file stays; DumpError for an array of objects or records.
     """
     write_file(path, array, _fill)
 
@@ -94,7 +96,7 @@ class _Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no tensor is held back."""
 
 
 _ADVICE = "weights_only"
@@ -108,10 +110,11 @@ _REPEATED = 1 << 30
 
 
 def load_pt(path: Path) -> Array:
-    """The tensor in a file of `torch.save`; bfloat16, and floats of 8 bits, are widened to float32, which is exact.
+    """Return the tensor in a file of `torch.save`; bfloat16, and floats of 8 bits, are widened to float32, which is
+    exact.
 
-    DumpError where it is missing, damaged, holds anything else than one plain tensor, claims more than it holds, or
-    where torch is not installed or too old to open a foreign file.
+    DumpError if it is missing, damaged, holds anything else than one plain tensor, claims more than it holds, or where
+    torch is not installed or too old to open a foreign file.
     """
     with open_tensor(path) as file:
         size = _examine(path, file)
@@ -136,7 +139,7 @@ class PtTensor:
     _tensor: Any
 
     def array(self) -> Array:
-        """The elements, as `load_pt` gives them; DumpError where numpy has no such tensor."""
+        """Return the elements, as `load_pt` gives them; DumpError if numpy has no such tensor."""
         return _array(self._path, _torch(self._path), self._tensor, self._size, _SAVE_AGAIN)
 
 
@@ -178,7 +181,7 @@ class Placeholder:
 
 
 def _dictionary(*_: object) -> dict[object, object]:
-    """What a `defaultdict` becomes: torch fills dictionaries only."""
+    """Return the dictionary that replaces a `defaultdict`: torch fills dictionaries only."""
     return {}
 
 
@@ -186,10 +189,10 @@ _PLACEHOLDERS = {"collections.defaultdict": _dictionary}
 
 
 def load_tree(path: Path) -> Tree:
-    """The dictionaries in a file of `torch.save`, whose tensors are mapped, and read when they are asked for.
+    """Return the dictionaries in a file of `torch.save`, whose tensors are mapped, and read when they are requested.
 
-    Objects of foreign classes (`argparse.Namespace`) become dictionaries of their attributes. DumpError where the file
-    is missing, damaged, no archive, holds no dictionary, or where torch is not installed or too old.
+    Objects of foreign classes (`argparse.Namespace`) become dictionaries of their attributes. DumpError if the file is
+    missing, damaged, no archive, holds no dictionary, or where torch is not installed or too old.
     """
     with open_tensor(path, missing=f"is missing; {_SAVE_AGAIN}", again=_SAVE_AGAIN) as file:
         size = _examine(path, file, _SAVE_AGAIN)
@@ -229,7 +232,7 @@ def examine_pt(path: Path) -> None:
 
 
 def _examine(path: Path, file: BinaryIO, again: str = AGAIN) -> int:
-    """The file's size in bytes, after a look at the archive's table of contents."""
+    """Return the file's size in bytes, after a look at the archive's table of contents."""
     size = os.fstat(file.fileno()).st_size
     try:
         with zipfile.ZipFile(file) as archive:
@@ -251,7 +254,7 @@ def _examine(path: Path, file: BinaryIO, again: str = AGAIN) -> int:
 
 
 def _wrong_records(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo]) -> str:
-    """What is wrong with the records of an archive, as far as its two tables tell; empty where nothing is.
+    """Return the error in the records of an archive according to its two tables; empty if there is none.
 
     Readers differ in which of two entries of one name they take, and in whether they notice that records share bytes.
     """
@@ -274,7 +277,8 @@ def _wrong_records(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo])
 
 
 def _short_storage(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> str:
-    """The first storage that the pickle claims to be longer than its record: a mapped one would go on in the next."""
+    """Return the first storage that the pickle claims to be longer than its record: a mapped one would go on in the
+    next."""
     for name, member in members.items():
         top, _, last = name.rpartition("/")
         if last != "data.pkl" or member.file_size > _PICKLE:
@@ -287,7 +291,7 @@ def _short_storage(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipIn
 
 
 def _storages(text: bytes) -> Iterator[tuple[str, int]]:
-    """Key and bytes of the storages that a pickle names; it is read as text, and nothing in it is called.
+    """Yield key and bytes of the storages in a pickle, which is read as text; nothing in it is called.
 
     What torch writes for one is `("storage", torch.FloatStorage, key, location, elements)` and `BINPERSID`.
     """
@@ -355,7 +359,7 @@ def _array(path: Path, torch: Any, found: Any, size: int, again: str = AGAIN) ->
 
 
 def _reason(err: BaseException) -> str:
-    """What torch met in a pickle, without its advice to trust the file and open it all the same."""
+    """Return torch's error about a pickle, without its advice to trust the file and open it anyway."""
     if _ADVICE in str(err) and err.__context__ is not None:
         err = err.__context__
     line = _first_line(err).partition(" Please use")[0].rstrip(".")

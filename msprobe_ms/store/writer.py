@@ -75,26 +75,26 @@ class Source(Protocol):
     kind: str
 
     def is_finite(self, tensor: Any) -> bool:
-        """Whether all elements are finite now; True where it has none."""
+        """Return whether all elements are finite now; True if it has none."""
 
     def elements(self, tensor: Any) -> Array:
-        """The elements, to be read at once."""
+        """Return the elements, to be read immediately."""
 
     def described(self, tensor: Any, call: str, part: str) -> str:
-        """The record of a tensor, read now."""
+        """Return the record of a tensor, read now."""
 
     def described_array(self, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
-        """The record of an array."""
+        """Return the record of an array."""
 
 
 class Holder(Protocol):
     """Holds the values of a call until it is known whether the call is written."""
 
     def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
-        """Hold a tensor; returns what stands for its record."""
+        """Hold a tensor; return what represents its record."""
 
     def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
-        """Hold an array, which nobody changes; returns what stands for its record."""
+        """Hold an array, which no other code changes; return what represents its record."""
 
 
 class StepWriter(Protocol):
@@ -105,40 +105,40 @@ class StepWriter(Protocol):
 
     @property
     def holder(self) -> Holder | None:
-        """Takes the values in place of their records; None where values are described at once."""
+        """Return the object that holds values instead of their records; None if values are described immediately."""
 
     @property
     def stack(self) -> Callable[[Sequence[str]], int]:
-        """As `Writer.stack`."""
+        """See `Writer.stack`."""
 
     @property
     def tensor(self) -> Callable[[str, Array], str]:
-        """As `Writer.tensor`."""
+        """See `Writer.tensor`."""
 
     @property
     def missing(self) -> Callable[[str, str, str], None]:
-        """As `Writer.missing`."""
+        """See `Writer.missing`."""
 
     @property
     def abandon(self) -> Callable[[str], None]:
-        """As `Writer.abandon`."""
+        """See `Writer.abandon`."""
 
     @property
     def raised(self) -> Callable[[Raised], None]:
-        """As `Writer.raised`."""
+        """See `Writer.raised`."""
 
     @property
     def order(self) -> Callable[[Sequence[str]], None]:
-        """As `Writer.order`."""
+        """See `Writer.order`."""
 
     def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
-        """As `Writer.call`, now or later, or not at all."""
+        """See `Writer.call`, now or later, or not at all."""
 
     def assemble(self) -> None:
-        """As `Writer.assemble`."""
+        """See `Writer.assemble`."""
 
     def close(self) -> None:
-        """As `Writer.close`."""
+        """See `Writer.close`."""
 
 
 class Watching(Protocol):
@@ -147,7 +147,7 @@ class Watching(Protocol):
     is_over: bool
 
     def front(self, step: "StepFolder") -> StepWriter:
-        """What stands before the writer of a step. OSError and UsageError as of the writer."""
+        """Return the filter in front of the writer of a step. OSError and UsageError as of the writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +170,11 @@ class StepFolder:
 
     @property
     def suffix(self) -> str:
-        """The suffix of the files of tensors."""
+        """Return the suffix of the files of tensors."""
         return layout.PT if self.settings.saves_pt else layout.NPY
 
     def writer(self) -> "Writer":
-        """The writer of the dump."""
+        """Return the writer of the dump."""
         return Writer(
             self.folder,
             self.header,
@@ -266,7 +266,7 @@ class Writer:
         self._kept = []
 
     def _open_tensors(self, folder: Path, form: str, limit: int | None) -> AsyncWriter:
-        """What takes the tensors: the thread, or a pack that waits for the journal's lines."""
+        """Return the writer of tensors: the thread, or a pack that waits for the journal's lines."""
         if form == "columnar":
             self._pack = Pack(folder)
             return AsyncWriter(limit, self._pack.write, self._failed)
@@ -292,7 +292,7 @@ class Writer:
             file.unlink(missing_ok=True)
 
     def stack(self, frames: Sequence[str]) -> int:
-        """The number of a call stack, innermost frame first; recorded at its first use."""
+        """Return the number of a call stack, innermost frame first; recorded at its first use."""
         frames = tuple(frames)
         known = self._stacks.get(frames)
         if known is not None:
@@ -310,19 +310,19 @@ class Writer:
         """Record that a call ran, or a further part of its entry; without entry it ran and was not collected.
 
         `entry` is JSON in ASCII, on one line and without tabs: an object, or any value at level debug. `tensor` must
-        have been called for the files that it names. OSError when the disk refuses.
+        have been called for the files that it names. OSError if writing fails.
         """
         if self._is_own_process:
             self._append(call_line(name, parent, stack, entry), (name, parent, stack, entry))
 
     def abandon(self, name: str) -> None:
-        """A call that began is not recorded after all; nothing of it was written."""
+        """Discard a call that began and is not recorded; nothing of it was written."""
 
     def raised(self, call: Raised) -> None:
-        """A call raised; its entry comes next, and says so itself."""
+        """Note that a call raised; its entry, which contains that, is written next."""
 
     def order(self, names: Sequence[str]) -> None:
-        """Have calls stand in the order of `names`, whatever that of their lines. OSError when the disk refuses."""
+        """Have calls stand in the order of `names`, whatever that of their lines. OSError if writing fails."""
         if self._is_own_process:
             self._append(order_line(names))
 
@@ -341,12 +341,12 @@ class Writer:
             self._dirty = True
 
     def tensor(self, data_name: str, array: Array) -> str:
-        """Have a copy of a tensor written; returns the name of its file for the record, or "" if it is not saved.
+        """Have a copy of a tensor written; return the name of its file for the record, or "" if it is not saved.
 
         Any dtype of numbers; bfloat16 becomes float32, in a `.pt` only where the array is not marked
         (`torch_files.marked`). A tensor is not saved where the budget is used up or its path would be too long, and the
         dump says so. One that the disk refuses later is left out of the records and noted when the dump is assembled.
-        OSError where it refuses at once; DumpError for arrays that hold no numbers.
+        OSError if it refuses immediately; DumpError for arrays that hold no numbers.
         """
         name = safe_name(data_name)
         if not self._is_own_process:
@@ -372,11 +372,11 @@ class Writer:
 
     @property
     def packs(self) -> bool:
-        """Whether `elements` takes tensors."""
+        """Return whether `elements` takes tensors."""
         return self._plain is not None
 
     def elements(self, data_name: str, raw: memoryview, dtype: str, width: int, shape: tuple[int, ...]) -> str:
-        """As `tensor`, where the writer packs, of elements that lie in C order in `raw`, each `width` bytes of numpy's
+        """See `tensor`, where the writer packs, of elements that lie in C order in `raw`, each `width` bytes of numpy's
         `dtype` (`<f4`)."""
         name = safe_name(data_name)
         plain = self._plain
@@ -400,7 +400,7 @@ class Writer:
         self._dirty = True
 
     def _pays(self, size: int, name: str) -> bool:
-        """Whether the budget has `size` bytes left, which are then taken."""
+        """Return whether the budget has `size` bytes left, which are then taken."""
         assert self._budget is not None
         if self._budget.take(size):
             return True
@@ -409,13 +409,13 @@ class Writer:
         return False
 
     def _size(self, array: Array) -> int:
-        """The bytes that a tensor takes at most."""
+        """Return the bytes that a tensor takes at most."""
         if self._pack is not None:
             return array.nbytes + LINE_BYTES
         return torch_files.stored_size(array) if self.suffix == layout.PT else stored_size(array)
 
     def _leave_out(self, cause: str, name: str) -> None:
-        """A tensor is not saved, and others will not be for the same cause: once in the dump, once in the log."""
+        """Note that a tensor is not saved, once for each cause in the dump and in the log."""
         if cause not in self._logged:
             self._logged.add(cause)
             self.missing("step", "tensors", f"{cause} (the first tensor that is not saved: {name})")
@@ -437,7 +437,7 @@ class Writer:
                 self._plain.flush()
 
     def assemble(self) -> None:
-        """Bring the JSON files up to date; the journal stays. OSError when the disk refuses, the old files stay."""
+        """Bring the JSON files up to date; the journal stays. OSError if writing fails, the old files stay."""
         if not self._is_own_process:
             return
         with self._lock:
@@ -471,7 +471,7 @@ class Writer:
     def close(self) -> None:
         """Bring the JSON files up to date and remove the journal; the dump is finished. A second close does nothing.
 
-        OSError when the disk refuses: the journal then stays for `msprobe doctor`.
+        OSError if writing fails: the journal then stays for `msprobe doctor`.
         """
         if not self._is_own_process:
             return

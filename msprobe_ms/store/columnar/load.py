@@ -50,7 +50,7 @@ class TableColumns:
             self.recomputed.update(np.flatnonzero(patterns.of == pattern).tolist())
 
     def columns(self) -> Columns:
-        """The columns of all entries."""
+        """Return the columns of all entries."""
         return _spread(self._records, self._order, self.names, self._patterns)
 
 
@@ -65,7 +65,7 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """Read a table; DumpError where it is damaged."""
+    """Read a table; DumpError if it is damaged."""
     records = read_records(path)
     with damaged(path):
         columns, members = TableColumns(records), records.above.members
@@ -150,7 +150,7 @@ class _Patterns:
 
 
 def _groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
-    """Each key that there is, with the places where it stands."""
+    """Return each key that there is, with the places where it stands."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
@@ -170,7 +170,7 @@ class _Found:
 
 
 def _of_template(template: str, is_gradients: bool) -> _Found | None:
-    """The rows of a template; None where one is not like those of most entries, and calls are read one by one."""
+    """Return the rows of a template; None if one is not like those of most entries, and calls are read individually."""
     if _INVENTED in template:
         return None
     name = f"x{_GRADIENTS}" if is_gradients else "x"
@@ -205,14 +205,14 @@ def _of_template(template: str, is_gradients: bool) -> _Found | None:
 
 
 def _invented(kind: str, number: int) -> Any:
-    """What stands for a mark once it was read."""
+    """Return the value that represents a mark after it was read."""
     if kind == STATISTICS:
         return tuple(float(_FIRST + len(NAMES) * number + at) for at in range(len(NAMES)))
     return f"{_SIGN}{number}" if kind == DIGEST else str(number)
 
 
 def _with_invented(template: str, norm: str = "") -> tuple[str, dict[str, int]]:
-    """The text of an entry with invented values, and how many marks of each kind it has."""
+    """Return the text of an entry with invented values, and how many marks of each kind it has."""
     counts = dict.fromkeys((NAME, *_KINDS), 0)
 
     def invent(found: Any) -> str:
@@ -237,7 +237,7 @@ def _counts_of(template: str, name: str) -> dict[int, NonFinite]:
 
 
 def _spread(records: Records, order: Integers, names: list[str], patterns: _Patterns) -> Columns:
-    """The columns of all calls from those of their patterns."""
+    """Return the columns of all calls from those of their patterns."""
     source = patterns.columns
     lengths = np.diff(patterns.starts)[patterns.of]
     starts = np.concatenate(([0], np.cumsum(lengths)))
@@ -245,7 +245,7 @@ def _spread(records: Records, order: Integers, names: list[str], patterns: _Patt
     rows = np.arange(starts[-1]) + np.repeat(patterns.starts[:-1][patterns.of] - starts[:-1], lengths)
 
     def places(kind: str, first: Integers) -> tuple[Integers, Integers]:
-        """The rows that have a value of a kind, and its place among all values of the kind."""
+        """Return the rows that have a value of a kind, and its place among all values of the kind."""
         count = patterns.marks[kind][rows]
         has = np.flatnonzero(count >= 0)
         return has, first[order][calls[has]] + count[has]
@@ -326,7 +326,7 @@ def _texts(column: list[str], rows: Integers) -> list[str]:
 
 
 def _some(column: Mapping[int, T], rows: Integers) -> dict[int, T]:
-    """What only some rows have."""
+    """Return the values that only some rows have."""
     if not column:
         return {}
     has = np.zeros(int(rows.max(initial=0)) + 1, bool)

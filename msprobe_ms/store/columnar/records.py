@@ -34,7 +34,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def write_records(folder: Path, journal: Journal, rebuilt: bool = False) -> None:
-    """Write the table of a journal, whole or not at all. OSError when the disk refuses; DumpError without pyarrow.
+    """Write the table of a journal, whole or not at all. OSError if writing fails; DumpError without pyarrow.
 
     `rebuilt` writes down that the process died before its step was closed.
     """
@@ -105,7 +105,8 @@ def _places(names: Iterable[str]) -> dict[str, int]:
 
 
 def _stacks(journal: Journal, names: list[str]) -> tuple[list[int | None], list[str | None]]:
-    """By row: the number of its stack, counted from 0 without a gap, and the frames where it is the first with them."""
+    """Return, by row, the number of its stack, counted from 0 without a gap, and the frames if the row is the first one
+    with them."""
     used = sorted({number for number in journal.stack_of.values() if number in journal.stacks})
     counted = {number: place for place, number in enumerate(used)}
     stacks = [counted.get(journal.stack_of.get(name, -1)) for name in names]
@@ -115,7 +116,7 @@ def _stacks(journal: Journal, names: list[str]) -> tuple[list[int | None], list[
 
 @contextmanager
 def damaged(path: Path) -> Iterator[None]:
-    """DumpError where a file of this format cannot be read, or does not fit together."""
+    """Raise DumpError if a file of this format cannot be read or is inconsistent."""
     try:
         yield
     except DumpError:
@@ -146,7 +147,7 @@ class Above:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The same as the members that a dump.json has beside its data."""
+        """Return the same as the members that a dump.json has in addition to its data."""
         made = dict(self.header)
         if self.lost_lines is not None:
             made["rebuilt"] = {"lost_lines": self.lost_lines}
@@ -156,7 +157,7 @@ class Above:
 
 
 def read_above(path: Path) -> Above:
-    """What stands above the records of a table; DumpError where that cannot be read."""
+    """Return the content of a dump.json above its data, as stored with a table; DumpError if that cannot be read."""
     pa = need(f"{path}: is a Parquet table")
     with damaged(path), open_input(path) as file:
         return _above(pa.parquet.read_schema(file))
@@ -211,16 +212,16 @@ class Records:
 
     @property
     def order(self) -> Integers:
-        """The rows that have an entry, in the order of the entries."""
+        """Return the rows that have an entry, in the order of the entries."""
         rows = np.flatnonzero(self.entry >= 0)
         return rows[np.argsort(self.places[rows], kind="stable")]
 
     def entries(self) -> dict[str, Any]:
-        """Every entry, parsed."""
+        """Return every entry, parsed."""
         return {self.names[row]: json.loads(self.text(row)) for row in self.order.tolist()}
 
     def text(self, row: int) -> str:
-        """The text of a row's entry."""
+        """Return the text of a row's entry."""
         name = self.names[row]
         return joined(self.templates[int(self.entry[row])], name, self._marks(row))
 
@@ -242,7 +243,7 @@ def _of(parts: Parts, row: int) -> Sequence[Any]:
 
 
 def read_records(path: Path) -> Records:
-    """Read a whole table; DumpError where it is none, or does not fit together."""
+    """Read a whole table; DumpError if it is none, or does not fit together."""
     pa = need(f"{path}: is a Parquet table")
     with damaged(path), open_input(path) as file:
         check_fits_in_memory(file, path)
@@ -304,7 +305,7 @@ def _objects(array: Any) -> list[Any]:
 
 
 def _decoded(array: Any) -> list[Any]:
-    """The texts of a dictionary's array, each once in memory."""
+    """Return the texts of a dictionary's array, each once in memory."""
     words = np.array([*array.dictionary.to_pylist(), None], object)
     found: list[Any] = words[_integers(array.indices)].tolist()
     return found
@@ -323,7 +324,7 @@ def _parts(table: Any, key: str) -> Parts:
 
 
 def _looked_up(parts: Parts, count: int) -> Parts:
-    """The places in a table: 0 is the next new member, any other number says how far back the member stands."""
+    """Return the places in a table: 0 is the next new member, any other number says how far back the member stands."""
     back = parts.of.astype(np.int64)
     new = back == 0
     until = np.cumsum(new)
@@ -337,7 +338,7 @@ def _within(places: Integers, count: int) -> Integers:
 
 
 def journal_of(records: Records) -> Journal:
-    """The journal that a table could have been made of; its order is the one that the files have."""
+    """Return the journal that a table could have been made of; its order is the one that the files have."""
     above = records.above
     names = records.names
     journal = Journal(header=dict(above.header), extra_info=above.extra_info, missing=list(above.missing))

@@ -35,7 +35,7 @@ _CALL, _PARAMETER = '"from":"call ', '"from":"parameter '
 
 
 def statistics_text(numbers: Iterable[float]) -> str:
-    """The statistics of a tensor as an entry has them."""
+    """Return the statistics of a tensor as an entry has them."""
     return schema.members(tuple(map(_number_text, numbers)))
 
 
@@ -46,7 +46,7 @@ def _number_text(number: float) -> str:
 
 
 def _numbers(text: str) -> tuple[float, ...] | None:
-    """The floats in a text of statistics; None where they would not give the same text."""
+    """Return the floats in a text of statistics; None if they would not give the same text."""
     try:
         made = tuple([float(member.partition(":")[2]) for member in text.split(",")])
     except ValueError:
@@ -62,7 +62,7 @@ class Lists:
         self.starts = array("i", (0,))
 
     def end_row(self) -> None:
-        """What was added since the last row ended is this row's."""
+        """End a row, which has the members added since the previous one."""
         self.starts.append(len(self.of))
 
 
@@ -84,7 +84,7 @@ class Splitter:
         self._all = (self.statistics, self.digests, self.calls, self.digest, *self.numbers, self.parameters)
 
     def split(self, name: str, text: str) -> str:
-        """The template of an entry."""
+        """Return the template of an entry."""
         own = f'"data_name":"{name}.'
         pieces = _PARTS.split(text.replace(own, f'"data_name":"{NAME}.'))
         for at in range(1, len(pieces), 2):
@@ -127,12 +127,12 @@ class Splitter:
         return f'{part[:-9]}{DIGEST}"'
 
     def end_row(self) -> None:
-        """The next entry is that of the next row."""
+        """Continue with the entry of the next row."""
         self._row += 1
         for lists in self._all:
             lists.end_row()
 
 
 def joined(template: str, name: str, parts: Iterator[str]) -> str:
-    """The text of an entry again; `parts` are the texts of its marks other than `NAME`, in their order."""
+    """Return the text of an entry again; `parts` are the texts of its marks other than `NAME`, in their order."""
     return MARKS.sub(lambda mark: name if mark[0] == NAME else next(parts), template)

@@ -20,24 +20,24 @@ class Execution:
 
     @property
     def first(self) -> Value:
-        """Any of its values: they agree in type, task, stream and graph."""
+        """Return any of its values: they have the same type, task, stream and graph."""
         return self.values[0]
 
     @property
     def is_parameter(self) -> bool:
-        """Whether this is no kernel but the value of a parameter, or an argument of the graph, after the run."""
+        """Return whether this is no kernel but the value of a parameter, or an argument of the graph, after the run."""
         return self.first.op_type == PARAMETER
 
     @property
     def time(self) -> int:
-        """When it had run: the stamp of its first output, or of its first value."""
+        """Return the time when it had run: the stamp of its first output, or of its first value."""
         return _time(self.values)
 
 
 def executions(
     values: Iterable[Value], names: Mapping[tuple[int, str], str], order: Mapping[tuple[int, str], int]
 ) -> list[Execution]:
-    """All executions of one iteration in the order in which they ran.
+    """Return all executions of one iteration in the order in which they ran.
 
     `names` has the full name by graph and spelled name, `order` the place of a full name in its graph's planned order,
     which decides where stamps are equal.
@@ -67,7 +67,7 @@ def _time(values: Sequence[Value]) -> int:
 
 
 def _runs(values: list[Value]) -> list[list[Value]]:
-    """The values of one kernel, run by run.
+    """Return the values of one kernel, run by run.
 
     Where every slot was written equally often, the k-th of each belongs to run k. Else by the stamps: within a run
     inputs come before outputs and slots rise, so a value that does not come after its predecessor begins a new run.
@@ -97,7 +97,7 @@ class CallNames:
         self._rounds: dict[str, int] = {}
 
     def of(self, prefix: str, full_name: str) -> str:
-        """A name that no earlier call has: from its second execution on a kernel's name has the round."""
+        """Return a name that no earlier call has: from its second execution on a kernel's name has the round."""
         stem, number = stem_and_number(full_name)
         parts = [prefix, *(part for part in re.split(r"[/.]", stem) if part)]
         plain = api_call(".".join(parts), max(number, 0), "forward")

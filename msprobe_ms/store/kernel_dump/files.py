@@ -66,13 +66,13 @@ class Place:
 
 
 def rank_of(folder: str) -> int | None:
-    """The rank in a folder's name; None for any other name."""
+    """Return the rank in a folder's name; None for any other name."""
     found = _RANK.fullmatch(folder)
     return int(found[1]) if found else None
 
 
 def place_of(folder: Path) -> Place | None:
-    """Rank, graph and iteration by a folder's absolute path; None where that is none of the layouts."""
+    """Return rank, graph and iteration of a folder from its absolute path; None if it has no known layout."""
     parts = folder.parts
     if len(parts) < 5:
         return None
@@ -91,12 +91,12 @@ def place_of(folder: Path) -> Place | None:
 
 
 def holds_kernels(files: Iterable[str]) -> bool:
-    """Whether one of a folder's files is a kernel's, or a table of them."""
+    """Return whether one of a folder's files is a kernel's, or a table of them."""
     return any(name in (STATISTIC, MAPPING) or is_kernel_file(name) for name in files)
 
 
 def kernel_dumps(root: Path) -> dict[tuple[int, int], tuple[Path, ...]]:
-    """(rank, iteration) -> its folders (one for each graph), in numeric order, of every kernel dump below `root`.
+    """Return the folders of each kernel dump below `root`, one for each graph, by (rank, iteration) in numeric order.
 
     `root` may also be a rank's folder or one below. A folder whose path says no rank and iteration is left out.
     """
@@ -145,7 +145,7 @@ def content(folder: Path, graph: int) -> Content:
 
 
 def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) -> Dump:
-    """The dump of one rank and iteration, whose folders `kernel_dumps` found; DumpError where they hold no kernel.
+    """Return the dump of one rank and iteration, whose folders `kernel_dumps` found; DumpError if they hold no kernel.
 
     Calls are named `Kernel.Default_fc-Dense.MatMul.0.forward` after the name in the files, with `.round1` and so on
     behind the type from the second execution in the iteration on, by time. Where one name has several task ids, each
@@ -186,7 +186,8 @@ def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) ->
 
 
 def _with_display_names(values: Iterable[Value]) -> tuple[list[Value], dict[tuple[int, str], str]]:
-    """The values, with the task in the name where one name has several, and what each name becomes in its call's.
+    """Return the values, with the task in the name where one name has several, and what each name becomes in its
+    call's.
 
     The name of a call depends on the file's name only: not on a list of kernels that one dump has and the other
     has not. Its last part is the type, where `msprobe gather` has it too.
@@ -210,7 +211,7 @@ def _with_display_names(values: Iterable[Value]) -> tuple[list[Value], dict[tupl
 
 
 def _records(run: Execution, common: Path) -> Iterator[Record]:
-    """One record for each value, inputs before outputs, by slot; what a parameter held is an input."""
+    """Yield one record for each value, inputs before outputs, by slot; values of parameters are inputs."""
     values = sorted(run.values, key=lambda value: (value.io, value.slot))
     for at, value in enumerate(values):
         part = "input" if run.is_parameter else value.io
@@ -230,7 +231,7 @@ def _records(run: Execution, common: Path) -> Iterator[Record]:
 
 
 def _look(value: Value) -> tuple[str, tuple[int, ...] | None]:
-    """Dtype and shape: of the file's header, or what its name or its line in statistic.csv says."""
+    """Return dtype and shape from the file's header, else from its name or its line in statistic.csv."""
     if value.path is not None and not value.is_raw and is_file(value.path):
         with suppress(DumpError):  # who compares the tensor opens it again, and says what is wrong with it
             return header_of(value.path)

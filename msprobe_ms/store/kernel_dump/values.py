@@ -64,22 +64,22 @@ class Value:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What a file and its line in statistic.csv have in common."""
+        """Return the fields that a file and its line in statistic.csv have in common."""
         return (self.op_type, key(self.name), self.task, self.stream, self.stamp, self.io, self.slot)
 
     @property
     def is_raw(self) -> bool:
-        """Whether the file is no npy: the framework leaves types without a numpy form as bytes."""
+        """Return whether the file is no npy: the framework leaves types without a numpy form as bytes."""
         return self.path is not None and self.path.suffix != ".npy"
 
 
 def is_kernel_file(name: str) -> bool:
-    """Whether a file may be one of a kernel's, by a look that is quick."""
+    """Return whether a file may be one of a kernel's, by a look that is quick."""
     return ".input." in name or ".output." in name
 
 
 def from_file(path: Path, name: str, graph: int) -> Value | None:
-    """The value that a file holds, by its (original) name; None where that is no name of a kernel dump."""
+    """Return the value that a file holds, by its (original) name; None if that is no name of a kernel dump."""
     stem = name.removesuffix(".npy")
     found = next((m for pattern in _FILES if (m := pattern.fullmatch(stem))), None)
     if found is None:
@@ -99,19 +99,19 @@ def from_file(path: Path, name: str, graph: int) -> Value | None:
 
 
 def key(name: str) -> str:
-    """A name as files spell it, so that a full name and a file's name can be compared."""
+    """Return a name as files spell it, so that a full name and a file's name can be compared."""
     return re.sub(r"[/.]", "_", name)
 
 
 def spelled(dtype: str) -> str:
-    """A dtype's name as the framework writes it: `float32` becomes `Float32`, `uint8` `UInt8`, `bool` `Bool`."""
+    """Return a dtype's name as the framework writes it: `float32` becomes `Float32`, `uint8` `UInt8`, `bool` `Bool`."""
     if m := re.fullmatch(r"([a-z]+)(\d+)", dtype):
         return _CAPITALS.get(m[1], m[1].capitalize()) + m[2]
     return dtype.capitalize() if dtype.islower() else dtype
 
 
 def stem_and_number(name: str) -> tuple[str, int]:
-    """`.../MatMul-op2` as `.../MatMul` and 2; -1 where a name has no number."""
+    """Split `.../MatMul-op2` into `.../MatMul` and 2; the number is -1 if the name has none."""
     found = _NUMBER.search(name)
     return (name[: found.start()], int(found[1])) if found else (name, -1)
 
@@ -143,7 +143,7 @@ class _Nonstandard:
 
 
 def load(path: Path) -> Tensor:
-    """Read a file of the framework's; DumpError where it is missing, cut short or no npy.
+    """Read a file of the framework's; DumpError if it is missing, cut short or no npy.
 
     Two kinds are read that numpy refuses or misreads, both seen with MindSpore 2.10 on CPU: bfloat16, which becomes
     float32, and a kernel that computes in float32 where the graph says float16: its header says float16, its body has
@@ -168,7 +168,7 @@ def load(path: Path) -> Tensor:
 
 
 def header_of(path: Path) -> tuple[str, tuple[int, ...]]:
-    """Dtype, as the framework spells it, and shape of a file, of which only the header is read; DumpError as `load`."""
+    """Return the dtype, as the framework spells it, and the shape from the header of a file; DumpError as `load`."""
     found = _nonstandard(path)
     if found is not None:
         return found.dtype, found.shape
@@ -179,7 +179,7 @@ def header_of(path: Path) -> tuple[str, tuple[int, ...]]:
 
 
 def _nonstandard(path: Path) -> _Nonstandard | None:
-    """What a file of the two kinds holds; None for every other file, which the strict reader judges."""
+    """Return the content of a file of the two kinds; None for all other files, which the strict reader checks."""
     try:
         with open_input(path) as file:
             head = file.read(_BEGINNING)
@@ -214,7 +214,7 @@ _LONGEST = 1 << 20  # characters of one field; names and shapes are far shorter
 
 
 def csv_rows(path: Path, consequence: str) -> list[list[str]]:
-    """The lines of a csv file; none where there is no such file, or none that can be read, which is logged."""
+    """Return the lines of a csv file; none where there is no such file, or none that can be read, which is logged."""
     csv.field_size_limit(_LONGEST)
     try:
         with open_text(path, newline="") as lines:
@@ -227,7 +227,7 @@ def csv_rows(path: Path, consequence: str) -> list[list[str]]:
 
 
 def read_table(path: Path, graph: int) -> list[Value]:
-    """The values of all whole lines of a statistic.csv; none where it cannot be read, which is logged."""
+    """Return the values of all whole lines of a statistic.csv; none where it cannot be read, which is logged."""
     rows = csv_rows(path, "its statistics are skipped")
     if not rows:
         return []
@@ -272,7 +272,7 @@ def _value(cell: dict[str, str], graph: int) -> Value:
 
 
 def _shape(text: str) -> tuple[int, ...] | None:
-    """`(1,4096)`, `(2,)` or `()`; None for anything else."""
+    """Parse `(1,4096)`, `(2,)` or `()`; None for any other text."""
     if not _SHAPE.fullmatch(text):
         return None
     lengths = re.findall(r"\d+", text)
@@ -284,7 +284,7 @@ def _shape(text: str) -> tuple[int, ...] | None:
 
 
 def _number(text: str | None) -> float | None:
-    """A number; of bool tensors `True` is 1 and `False` 0; None for `null` and for what is none."""
+    """Return a number; of bool tensors `True` is 1 and `False` 0; None for `null` and for what is none."""
     if text is None or text in ("", "null"):
         return None
     if text in ("True", "False"):
@@ -296,12 +296,12 @@ def _number(text: str | None) -> float | None:
 
 
 def _exact(text: str | None) -> float | int | None:
-    """`_number`; a whole number of 64 bits with all of its digits."""
+    """Return `_number`, or an integer of 64 bits with all of its digits."""
     return int(text) if text and _WHOLE.fullmatch(text) else _number(text)
 
 
 def extreme(number: float | None, dtype: str) -> float | int | bool | None:
-    """The extreme of integers as an integer, of bools as a bool, as our own statistics give it."""
+    """Return the extreme of integers as an integer, of bools as a bool, as our own statistics give it."""
     if number is None or not math.isfinite(number):
         return number
     if dtype == "Bool":

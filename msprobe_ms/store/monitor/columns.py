@@ -67,7 +67,7 @@ def parse(data: bytes, width: int, numbers: Sequence[int], texts: Sequence[int])
 
 
 def _by_arrow(data: bytes, lines: int, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Columns | None:
-    """None where pyarrow does not take the lines as they are."""
+    """Parse with pyarrow; None if it does not accept the lines."""
     names = [str(at) for at in range(width)]
     text = arrow.dictionary(arrow.int32(), arrow.string())
     # A quotation mark that is not closed swallows the rest of its line: of all columns only the last can have one.
@@ -100,7 +100,7 @@ def _texts_of(column: Any) -> Texts:
 
 
 def _rows(lines: Sequence[str], width: int) -> tuple[list[list[str]], list[int]]:
-    """The rows, and the lines that belong to none."""
+    """Return the rows, and the lines that belong to none."""
     try:
         rows = list(csv.reader(chain(lines, [""])))
     except csv.Error:
@@ -124,7 +124,7 @@ def _row_by_row(lines: Sequence[str], width: int, too_long: set[int]) -> tuple[l
 
 
 def _row(lines: Sequence[str], at: int, width: int) -> tuple[list[str] | None, int]:
-    """The row that begins in a line, and its number of lines; None where that is no row."""
+    """Return the row that begins in a line, and its number of lines; None if that is no row."""
     for strict in (False, True):
         following = islice(lines, at, at + _MOST_LINES) if strict else (lines[at], "")
         reader = csv.reader((line + "\n" for line in following), strict=strict)
@@ -159,7 +159,7 @@ def _numbers(column: Sequence[str], wrong: set[int]) -> Array:
 
 
 def number_of(text: str) -> float | None:
-    """A text as a number; NaN for an empty one, None for a text that is no number."""
+    """Return a text as a number; NaN for an empty one, None for a text that is no number."""
     try:
         return float(text) if text else math.nan
     except ValueError:
@@ -167,7 +167,8 @@ def number_of(text: str) -> float | None:
 
 
 def integer_of(text: str) -> int | None:
-    """A text as an integer of 64 bits, which may be written as `5.0`; 0 for an empty one, None for another text."""
+    """Return a text as an integer of 64 bits, which may be written as `5.0`; 0 for an empty one, None for another
+    text."""
     try:
         number = int(text) if text else 0
     except ValueError:
@@ -179,14 +180,15 @@ def integer_of(text: str) -> int | None:
 
 
 def first_rows(group: Array, groups: int) -> Array:
-    """For each group the first row that belongs to it, -1 for none."""
+    """Return the first row of each group, -1 for an empty one."""
     found = np.full(groups, -1, np.int64)
     found[group[::-1]] = np.arange(group.size - 1, -1, -1)
     return found
 
 
 def numbered(keys: Iterable[Texts]) -> tuple[Array, list[tuple[str, ...]]]:
-    """Texts side by side as numbers of distinct tuples, which are numbered in the order of their first row."""
+    """Return, by row, the number of its tuple of texts; distinct tuples are numbered in the order of their first
+    row."""
     columns = tuple(keys)
     key, size = columns[0].codes.astype(np.int64), len(columns[0].values)
     for column in columns[1:]:

@@ -119,8 +119,8 @@ def _event_class() -> Any:
 
 
 def _library(module: str) -> Any:
-    """A module of tensorboardX without the rest of it: that imports torch wherever torch is installed, and a training
-    with another framework must not get torch from us."""
+    """Return a module of tensorboardX without the rest of it: that imports torch wherever torch is installed, and a
+    training with another framework must not get torch from us."""
     if _LIBRARY in sys.modules:
         return import_module(f"{_LIBRARY}.{module}")
     spec = find_spec(_LIBRARY)
@@ -143,7 +143,7 @@ def _checksum() -> Callable[[bytes], int]:
 
 
 def _record(message: bytes) -> bytes:
-    """A message as a record of an event file: length, its checksum, message, its checksum."""
+    """Return a message as a record of an event file: length, its checksum, message, its checksum."""
     checksum = _checksum()
     length = struct.pack("<Q", len(message))
     return length + struct.pack("<I", checksum(length)) + message + struct.pack("<I", checksum(message))

@@ -28,17 +28,18 @@ _LONGEST_CELL = 1 << 20
 
 
 def rank_folder(root: Path, rank: int) -> Path:
-    """The folder of one rank."""
+    """Return the folder of one rank."""
     return root / f"rank{rank}"
 
 
 def summary_path(folder: Path, step: int) -> Path:
-    """The table of one step, in the folder of a rank."""
+    """Return the table of one step, in the folder of a rank."""
     return folder / f"{GRADIENTS}{step}.csv"
 
 
 def direction_path(folder: Path, step: int, name: str, suffix: str = ".npy") -> Path:
-    """The file with the signs of one parameter's gradient; a name that no file can have is replaced, and stays unique.
+    """Return the file with the signs of one parameter's gradient; a name that no file can have is replaced, and stays
+    unique.
 
     Names such as `..` or `/tmp/x` stay inside the folder.
     """
@@ -46,14 +47,14 @@ def direction_path(folder: Path, step: int, name: str, suffix: str = ".npy") -> 
 
 
 def write_direction(folder: Path, step: int, name: str, positive: Array) -> None:
-    """Write the signs of one gradient. OSError where the disk refuses."""
+    """Write the signs of one gradient. OSError if writing fails."""
     path = direction_path(folder, step, name)
     make_folder(path.parent)
     write_npy(str(path), positive)
 
 
 def write_summary(folder: Path, step: int, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write the table of a step in one stroke. OSError where the disk refuses."""
+    """Write the table of a step in one stroke. OSError if writing fails."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -64,9 +65,9 @@ def write_summary(folder: Path, step: int, header: Sequence[str], rows: Iterable
 
 
 def read_summary(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The header of a table and its rows, whose first cell is the parameter's name.
+    """Return the header of a table and its rows, whose first cell is the parameter's name.
 
-    Of this tool, and of msprobe in both its spellings (`param_name`, `Param_name`). DumpError where it cannot be read.
+    Of this tool, and of msprobe in both its spellings (`param_name`, `Param_name`). DumpError if it cannot be read.
     """
     csv.field_size_limit(_LONGEST_CELL)
     try:
@@ -80,12 +81,12 @@ def read_summary(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def ranks_in(root: Path) -> dict[int, Path]:
-    """The folders of ranks below a folder, by rank."""
+    """Return the folders of ranks below a folder, by rank."""
     return _numbered(root, RANK, is_folder=True)
 
 
 def steps_in(folder: Path) -> dict[int, Path]:
-    """The tables in the folder of a rank, by step."""
+    """Return the tables in the folder of a rank, by step."""
     return _numbered(folder, SUMMARY, is_folder=False)
 
 
@@ -99,9 +100,9 @@ def _numbered(folder: Path, pattern: "re.Pattern[str]", is_folder: bool) -> dict
 
 
 def read_direction(folder: Path, step: int, name: str) -> Array:
-    """The signs of one gradient, from a file of numpy or, of msprobe's tool for PyTorch, of torch.
+    """Return the signs of one gradient, from a file of numpy or, of msprobe's tool for PyTorch, of torch.
 
-    DumpError where there is none, or it cannot be read.
+    DumpError if there is none, or it cannot be read.
     """
     path = direction_path(folder, step, name)
     in_torch = direction_path(folder, step, name, ".pt")
@@ -113,7 +114,7 @@ def read_direction(folder: Path, step: int, name: str) -> Array:
 
 
 def merged(known: Mapping[str, Sequence[object]], rows: Iterable[Sequence[object]]) -> Iterator[Sequence[object]]:
-    """The rows of a table that exists, replaced and followed by others of the same step."""
+    """Return the rows of a table that exists, replaced and followed by others of the same step."""
     replaced = {str(row[0]): row for row in rows}
     yield from (row for name, row in known.items() if name not in replaced)
     yield from replaced.values()

@@ -110,34 +110,36 @@ def _span(step: int, steps_per_file: int) -> str:
 
 
 def file_name(kind: str, step: int, steps_per_file: int) -> str:
-    """The file of TrainerMon that holds a step of a kind."""
+    """Return the file of TrainerMon that holds a step of a kind."""
     return f"{kind}_{_span(step, steps_per_file)}.csv"
 
 
 def scoped_file_name(monitor: str, step: int, steps_per_file: int) -> str:
-    """The file of TrainerMonitorV2 that holds a step of a monitor."""
+    """Return the file of TrainerMonitorV2 that holds a step of a monitor."""
     return f"{monitor}_step{_span(step, steps_per_file)}.csv"
 
 
 def scoped_folder(output_dir: Path, rank: int) -> Path:
-    """The folder of one rank of TrainerMonitorV2."""
+    """Return the folder of one rank of TrainerMonitorV2."""
     return output_dir / f"rank_{rank}"
 
 
 def tag(vpp_stage: int, name: str, rank: int, kind: str, micro_step: int | None = None) -> str:
-    """The name of one series in anomalies and alerts: `0:fc.weight/rank0/grad_reduced`."""
+    """Return the name of one series in anomalies and alerts: `0:fc.weight/rank0/grad_reduced`."""
     micro = "" if micro_step is None else f":{micro_step}"
     return f"{vpp_stage}:{name}{micro}/rank{rank}/{kind}"
 
 
 def time_text(now: float) -> str:
-    """Seconds since 1970 as a folder's name has them: `Dec03_21-34-40`, in Shanghai, whatever the machine's locale."""
+    """Format seconds since 1970 as in the name of a folder: `Dec03_21-34-40`, in the time of Shanghai, independent of
+    the locale."""
     at = time.gmtime(now + _SHANGHAI)
     return f"{_MONTHS[at.tm_mon - 1]}{at.tm_mday:02}_{at.tm_hour:02}-{at.tm_min:02}-{at.tm_sec:02}"
 
 
 def parse_time(text: str) -> tuple[int, ...] | None:
-    """Month, day, hour, minute and second of `Dec03_21-34-40`; None for another text. The names have no year."""
+    """Return month, day, hour, minute and second of `Dec03_21-34-40`; None for any other text. The names have no
+    year."""
     found = _TIME.match(text)
     if found is None or found[1] not in _MONTHS:
         return None
@@ -146,7 +148,7 @@ def parse_time(text: str) -> tuple[int, ...] | None:
 
 
 def new_folder(root: Path, rank: int, now: float) -> Path:
-    """Make the folder of one process, `now` in seconds since 1970. OSError where that cannot be."""
+    """Make the folder of one process, `now` in seconds since 1970. OSError if that cannot be."""
     make_folder(root)
     while True:
         folder = root / f"{time_text(now)}-rank{rank}-{os.urandom(4).hex()}"
@@ -158,7 +160,7 @@ def new_folder(root: Path, rank: int, now: float) -> Path:
 
 
 def folders_between(root: Path, start: str | None, end: str | None) -> list[tuple[int, Path]]:
-    """(rank, folder) of the processes whose time lies between two times, both included, in the order of time.
+    """Return (rank, folder) of the processes between two times, both included, in the order of time.
 
     Names have no year: where `start` is later than `end`, the time between them goes over the end of a year. ValueError
     for a time that cannot be read.
@@ -179,7 +181,7 @@ def folders_between(root: Path, start: str | None, end: str | None) -> list[tupl
 
 
 def find_folder(root: Path, rank: int, start: str, end: str) -> Path | None:
-    """The newest folder of a rank whose time lies between two times (`append_output`); None where there is none."""
+    """Return the newest folder of a rank whose time lies between two times (`append_output`); None if there is none."""
     found = [folder for at, folder in folders_between(root, start, end) if at == rank]
     return found[-1] if found else None
 
@@ -192,5 +194,5 @@ def _required_time(text: str) -> tuple[int, ...]:
 
 
 def statistics_of(kind: str, chosen: Sequence[str]) -> tuple[str, ...]:
-    """The statistics in a file of a kind, of which the user chose some."""
+    """Return the statistics in a file of a kind, of which the user chose some."""
     return OWN_STATISTICS.get(kind) or tuple(chosen)

@@ -56,11 +56,11 @@ class Notes:
 
     @property
     def faults(self) -> int:
-        """How much was left out that should have been read."""
+        """Return how much was left out that should have been read."""
         return sum(count for cause, (count, _) in self._found.items() if cause not in _HARMLESS)
 
     def texts(self) -> tuple[Phrase, ...]:
-        """One sentence for each cause."""
+        """Return one sentence for each cause."""
         return tuple(
             phrase(
                 "{first}: {cause}" if count == 1 else "{number} {cause}; the first: {first}",
@@ -89,7 +89,7 @@ class Piece:
     files: tuple[tuple[int, Path, int], ...]
 
     def place(self, line: int) -> str:
-        """File and line of a line of the piece."""
+        """Return the file and line of a line of the piece."""
         start = 0
         for _ in range(line):
             start = self.data.index(b"\n", start) + 1
@@ -99,7 +99,8 @@ class Piece:
 
 
 def pieces(sources: Iterable[Source], required: Iterable[str], notes: Notes) -> Iterator[Piece]:
-    """The lines below the headers, of many small files together; files without the required columns are noted."""
+    """Return the lines below the headers, of many small files together; files without the required columns are
+    noted."""
     needed = set(required)
     header: tuple[str, ...] = ()
     parts: list[bytes] = []
@@ -119,7 +120,7 @@ def pieces(sources: Iterable[Source], required: Iterable[str], notes: Notes) -> 
 
 
 def first_step(source: Source) -> int | None:
-    """The step of the first row of a file; None where there is none."""
+    """Return the step of the first row of a file; None if there is none."""
     if source.step is not None:
         return source.step
     try:
@@ -133,7 +134,7 @@ def first_step(source: Source) -> int | None:
 
 
 def _blocks(source: Source, needed: set[str], notes: Notes) -> Iterator[tuple[tuple[str, ...], int, bytes]]:
-    """(columns, number of the first line, whole lines) for each block of a file."""
+    """Yield (columns, number of the first line, complete lines) of each block of a file."""
     header: tuple[str, ...] = ()
     rest, line = b"", 1
     end = b"" if source.step is None else b",%d\n" % source.step
@@ -179,7 +180,7 @@ def _clean(data: bytes, is_first: bool) -> bytes:
 
 
 def _header(line: bytes, needed: set[str]) -> tuple[str, ...]:
-    """The names of the columns; none where the line is no header of a table with the columns that are needed."""
+    """Return the names of the columns; none where the line is no header of a table with the columns that are needed."""
     if len(line) > LONGEST_LINE:
         return ()
     try:

@@ -30,10 +30,10 @@ _GRADIENT_STATISTICS = ("max", "min", "norm")
 
 
 def read_output(path: Path) -> Output:
-    """One run of a monitor: a folder with one folder per process, or one of these.
+    """Read one run of a monitor: a folder with one folder per process, or one of these.
 
     Folders of a resumed run are joined; of several runs the newest is read. What was left out is in the notes.
-    DumpError where nothing can be read.
+    DumpError if nothing can be read.
     """
     notes = Notes()
     form, runs = find_runs(path, notes)
@@ -44,13 +44,13 @@ def read_output(path: Path) -> Output:
 
 
 def nothing_read(path: Path, notes: Notes) -> DumpError:
-    """The error for a path whose files have no row."""
+    """Return the error for a path whose files have no row."""
     why = "; ".join(map(str, notes.texts()))
     return DumpError(f"{path}: no row of a monitor can be read ({why}); check the files, or give another folder")
 
 
 def read_rank(form: Form, rank: int, folders: Sequence[Folder], notes: Notes) -> RankOutput | None:
-    """What one rank wrote, in folders of one run; None, and a note, where there is no row."""
+    """Read the output of one rank in folders of one run; None, and a note, if there is no row."""
     with without_gc():
         tables = _tables(form, folders, notes)
     for folder in folders:
@@ -62,7 +62,7 @@ def read_rank(form: Form, rank: int, folders: Sequence[Folder], notes: Notes) ->
 
 
 def _not_measured(path: Path) -> int:
-    """How many lines a monitor's note of failed measurements has below its header; 0 where there is none."""
+    """Return how many lines a monitor's note of failed measurements has below its header; 0 if there is none."""
     try:
         with open_input(path) as file:
             return max(0, sum(1 for line in file if line.strip()) - 1)
@@ -104,7 +104,7 @@ class _Rows:
 
 
 def _rows_of(form: Form, series: str, piece: Piece, notes: Notes) -> Iterable[tuple[str, _Rows]]:
-    """(kind, rows) of a piece."""
+    """Yield (kind, rows) of a piece."""
     place = _places(form, piece.header)
     statistics = _statistics(form, place)
     known = [place[name] for name in statistics if name in _KNOWN]
@@ -123,7 +123,7 @@ def _rows_of(form: Form, series: str, piece: Piece, notes: Notes) -> Iterable[tu
 
 
 def _places(form: Form, header: Sequence[str]) -> dict[str, int]:
-    """Where the columns are; of two with one name the first counts. grad_probe in graph mode has capitals."""
+    """Return where the columns are; of two with one name the first counts. grad_probe in graph mode has capitals."""
     place: dict[str, int] = {}
     for at, name in enumerate(header):
         place.setdefault(name.lower() if form.name == "grad_probe" else name, at)
@@ -144,7 +144,7 @@ def _note_lines(columns: Columns, piece: Piece, notes: Notes) -> None:
 
 
 def _as_numbers(column: Texts, piece: Piece, notes: Notes, name: str) -> Array | None:
-    """A column of unknown meaning as numbers; None, and a note, where it holds none."""
+    """Return a column of unknown meaning as numbers; None, and a note, where it holds none."""
     values = [number_of(text) for text in column.values]
     if column.values and all(value is None for value in values):
         notes.add(Cause.UNKNOWN_COLUMN, f"{piece.files[0][1]}, column {name}")
@@ -159,7 +159,7 @@ def _as_numbers(column: Texts, piece: Piece, notes: Notes, name: str) -> Array |
 def _split(
     form: Form, series: str, texts: dict[str, Texts], numbers: dict[str, Array], piece: Piece, notes: Notes
 ) -> Iterable[tuple[str, _Rows]]:
-    """The rows of a piece by kind, without those that have no step."""
+    """Return the rows of a piece by kind, without those that have no step."""
     name = texts[_NAME_COLUMN[form.name]]
     rows = name.codes.size
     integers, valid = {}, np.ones(rows, bool)
@@ -195,7 +195,7 @@ def _split(
 
 
 def _integers(column: Texts | None, rows: int, greatest: int) -> tuple[Array, Array]:
-    """A column as integers from -1 on, and which rows have one; zeros for a column that is not there."""
+    """Return a column as integers from -1 on, and which rows have one; zeros for a column that is not there."""
     if column is None:
         return np.zeros(rows, np.int64), np.ones(rows, bool)
     read = (integer_of(text) for text in column.values)
@@ -207,7 +207,7 @@ def _integers(column: Texts | None, rows: int, greatest: int) -> tuple[Array, Ar
 def _by_scope(
     series: str, scope: Texts | None, valid: Array, piece: Piece, notes: Notes
 ) -> Iterable[tuple[str, Array | slice]]:
-    """(kind, its rows); without a column for the scope the kind is the series."""
+    """Yield (kind, its rows); without a column for the scope the kind is the series."""
     if scope is None:
         yield series, slice(None) if valid.all() else np.flatnonzero(valid)
         return
@@ -241,7 +241,8 @@ class _Builder:
         self._parts.append((folder, _Rows([], number[rows.target], rows.step, rows.micro_step, rows.statistics, {})))
 
     def table(self, folders: Sequence[Folder], notes: Notes) -> Table:
-        """All rows by step and micro step, each target once for each: of rows that repeat, the last one counts."""
+        """Return all rows by step and micro step, each target once for each: of rows that repeat, the last one
+        counts."""
         names = list(dict.fromkeys(name for _, rows in self._parts for name in rows.statistics))
         folder = np.concatenate([np.full(len(rows), at, np.int32) for at, rows in self._parts])
         target, step, micro_step = (
@@ -263,7 +264,7 @@ class _Builder:
         )
 
     def _written_last(self, folder: Array, step: Array, folders: Sequence[Folder], notes: Notes) -> Array | None:
-        """The rows whose step no later folder has; None for all."""
+        """Return the rows whose step no later folder has; None for all."""
         if folder[0] == folder[-1]:
             return None
         kept = np.ones(folder.size, bool)
@@ -284,7 +285,8 @@ def _column(rows: _Rows, statistic: str) -> Array:
 def _in_order(
     target: Array, step: Array, micro_step: Array, rows: Array | None, notes: Notes, folders: Sequence[Folder]
 ) -> Array | slice:
-    """The rows by step, micro step and target, of equal ones the last; all as they are where they stand like this."""
+    """Return the rows by step, micro step and target, of equal ones the last; all as they are where they stand like
+    this."""
     all_rows = step.size
     if rows is None:
         rows = np.arange(all_rows)

@@ -54,7 +54,7 @@ class Folder:
     time: int = 0
 
     def first_step(self) -> int | None:
-        """The first step that any of its files has."""
+        """Return the first step that any of its files has."""
         steps = [step for files in self.files.values() if (step := first_step(files[0])) is not None]
         return min(steps, default=None)
 
@@ -62,10 +62,10 @@ class Folder:
 def find_runs(
     path: Path, notes: Notes, start: str | None = None, end: str | None = None
 ) -> tuple[Form, dict[int, tuple[Folder, ...]]]:
-    """The form of what is under a path, and for each rank the folders of its newest run, the oldest first.
+    """Return the form of what is under a path, and for each rank the folders of its newest run, the oldest first.
 
-    With a `start` or an `end` only the folders of TrainerMon whose time lies between, both included. DumpError where
-    there is nothing that a monitor wrote, ValueError for a time that cannot be read.
+    With a `start` or an `end` only the folders of TrainerMon whose time lies between, both included. DumpError if there
+    is nothing that a monitor wrote, ValueError for a time that cannot be read.
     """
     chosen = None if start is None and end is None else {folder for _, folder in folders_between(path, start, end)}
     try:
@@ -129,7 +129,7 @@ def _folders(inner: Sequence[Path], form: Form, notes: Notes) -> list[Folder]:
 
 
 def _folder(path: Path, form: Form, notes: Notes) -> Folder | None:
-    """A folder with its files of a form; None where it has none."""
+    """Return a folder with its files of a form; None if it has none."""
     named: dict[str, list[tuple[tuple[int, int, str], Source]]] = {}
     unknown = []
     known = KINDS if form.name == "v1" else _MONITORS
@@ -167,7 +167,7 @@ def _by_rank(folders: Sequence[Folder]) -> dict[int, tuple[Folder, ...]]:
 
 
 def _newest_runs(folders: Sequence[Folder], notes: Notes) -> dict[int, tuple[Folder, ...]]:
-    """For each rank the folders of its newest run.
+    """Return the folders of the newest run of each rank.
 
     A folder that begins at the first step of those before it, or earlier, begins another run; one that begins later
     goes on. A rank that the newest run does not have is left out: its folders are nearer in time to those of the run
@@ -198,7 +198,8 @@ def _newest_runs(folders: Sequence[Folder], notes: Notes) -> dict[int, tuple[Fol
 
 
 def _in_time(folders: Sequence[Folder]) -> list[Folder]:
-    """Folders in the order of the times in their names, which have no year: the longest gap lies before the first."""
+    """Return folders in the order of the times in their names, which have no year: the longest gap is before the
+    first."""
     timed = sorted((replace(folder, time=_seconds(folder.path)) for folder in folders), key=_order)
     if len(timed) < 2:
         return timed
@@ -216,7 +217,7 @@ def _order(folder: Folder) -> tuple[int, float, str]:
 
 
 def _seconds(path: Path) -> int:
-    """Seconds since the beginning of the year of a folder's name; 0 where it has no time."""
+    """Return the seconds since the beginning of the year in a folder's name; 0 if it has no time."""
     name = FOLDER.match(path.name)
     when = parse_time(name[1]) if name else None
     if when is None:

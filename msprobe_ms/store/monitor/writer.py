@@ -45,7 +45,7 @@ def quoted(text: str) -> str:
 
 
 def numbers_text(digits: int) -> Callable[[Sequence[float | None]], str]:
-    """How numbers are written: with so many decimals, and below 1 with so many significant digits.
+    """Return a function that formats numbers with `digits` decimals, or below 1 with `digits` significant digits.
 
     `11.83216`, `0.0`, `1.23457e-09`, `nan`, `-inf`. A missing value is `nan`.
     """
@@ -114,7 +114,7 @@ class RowWriter:
 
 
 def line_text(fields: Sequence[str]) -> str:
-    """Texts as one line of a table."""
+    """Return texts as one line of a table."""
     return ",".join(map(quoted, fields)) + "\n"
 
 
@@ -193,7 +193,7 @@ def _write(number: int, data: bytes) -> None:
 
 
 def _cut_torn_line(number: int, size: int) -> int:
-    """Cut off what stands behind the last line end; the size that is left."""
+    """Truncate a file after its last line end, and return its size."""
     end = size
     while end > 0:
         start = max(0, end - _BLOCK)

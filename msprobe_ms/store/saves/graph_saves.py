@@ -43,12 +43,12 @@ class Saved:
 
 
 def saved_file(name: str, number: int, file: str, place: tuple[str, ...] = (), kind: str = "mindspore.Tensor") -> Saved:
-    """A saved tensor by its file's name, before it is opened; `file` is its path in the folder of the dump."""
+    """Return a saved tensor by its file's name, before it is opened; `file` is its path in the folder of the dump."""
     return Saved(name, number, Record("", "debug", place, "tensor", kind, file=file))
 
 
 def calls_of(saves: Iterable[Saved], folder: Path) -> Calls:
-    """The calls, in the order of their first record; `folder` is what the paths of the files begin at.
+    """Return the calls, in the order of their first record; `folder` is what the paths of the files begin at.
 
     Two tensors at one place of one call do not replace each other: the later one counts as the next save of its name.
     """
@@ -68,7 +68,7 @@ def calls_of(saves: Iterable[Saved], folder: Path) -> Calls:
 
 
 def _with_header(record: Record, folder: Path) -> Record:
-    """The record with dtype and shape of its file's header, where it has neither.
+    """Return the record with dtype and shape of its file's header, where it has neither.
 
     One whose file cannot be read stays as it is: the comparison opens it again, and says what is wrong.
     """
@@ -91,15 +91,15 @@ _MOST = 10**9  # saves of one name in a step; a larger number is damage
 
 
 def name_and_id(file: str) -> tuple[str, int]:
-    """`x` and 7 of `x_float32_7.npy`; the whole stem and -1 of any other file."""
+    """Return `x` and 7 for `x_float32_7.npy`; the whole stem and -1 for any other file."""
     found = _FILE.fullmatch(file)
     return (found["name"], int(found["id"])) if found else (file.removesuffix(".npy"), -1)
 
 
 def saved_dumps(root: Path) -> dict[tuple[int, int], Path]:
-    """(step, rank) -> the folder of its files, in numeric order.
+    """Return the folder of the files of each (step, rank), in numeric order.
 
-    `root` is the `save_dir`, a step's folder in it, or a rank's; DumpError where it cannot be read.
+    `root` is the `save_dir`, a step's folder in it, or a rank's; DumpError if it cannot be read.
     """
     rank = layout.rank_number(root.absolute().name)
     step = layout.step_number(root.absolute().name)
@@ -119,14 +119,14 @@ def saved_dumps(root: Path) -> dict[tuple[int, int], Path]:
 
 
 def is_indexed(folder: Path | Folder) -> bool:
-    """Whether there is an index of the files of this folder, which counts the saves of each name itself."""
+    """Return whether there is an index of the files of this folder, which counts the saves of each name itself."""
     if isinstance(folder, Path):
         return is_file(folder / layout.SAVES)
     return layout.SAVES in folder.files and is_indexed(folder.path)
 
 
 def read_saves(folder: Path, step: int | None = None, rank: int | None = None, *, by_index: bool = True) -> Dump:
-    """The dump of one step and rank; DumpError where the folder cannot be read.
+    """Return the dump of one step and rank; DumpError if the folder cannot be read.
 
     Names count by the index where there is one: a gradient then has the number of its `save_grad` call. Two folders of
     which only one has an index are both to be read with `by_index=False`, which counts by the order of the files' ids.
@@ -135,7 +135,7 @@ def read_saves(folder: Path, step: int | None = None, rank: int | None = None, *
 
 
 def dump_of(saves: Sequence[Saved], folder: Path, step: int | None, rank: int | None, framework: str = "") -> Dump:
-    """The dump of saves whose files are named from `folder` on."""
+    """Return the dump of saves whose files are named from `folder` on."""
     return Dump(
         where=str(folder),
         folder=str(folder),
@@ -150,7 +150,7 @@ def dump_of(saves: Sequence[Saved], folder: Path, step: int | None, rank: int | 
 
 
 def saves_in(folder: Folder, *, key: str = "", by_index: bool = True) -> list[Saved]:
-    """Every save in a folder, in order, their files by their bare names.
+    """Return every save in a folder, in order, their files by their bare names.
 
     `key` is the name that all of them were saved by, where that is known: dots in it say no positions.
     """
@@ -167,7 +167,7 @@ def saves_in(folder: Folder, *, key: str = "", by_index: bool = True) -> list[Sa
 
 
 def _name_and_place(name: str, key: str) -> tuple[str, tuple[str, ...]]:
-    """The name that was saved and the place in its value: `responses` and `("0",)` of `responses.0`.
+    """Return the name that was saved and the place in its value: `responses` and `("0",)` of `responses.0`.
 
     Where the key is not known, a dot in it may also be one before a position; pairs are the same either way.
     """
@@ -192,7 +192,7 @@ class _Counter:
         self._seen: set[tuple[str, ...]] = set()
 
     def number(self, place: tuple[str, ...]) -> int:
-        """The number of the save that an element at this place belongs to."""
+        """Return the number of the save that an element at this place belongs to."""
         if self._number < 0 or place in self._seen or _is_before(place, self._last):
             self._number += 1
             self._seen.clear()
@@ -202,7 +202,7 @@ class _Counter:
 
 
 def _is_before(place: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether a list holds one place before the other; keys of dicts have no order."""
+    """Return whether a list holds one place before the other; keys of dicts have no order."""
     for a, b in zip(place, other, strict=False):
         if a != b:
             return a.isdecimal() and b.isdecimal() and int(a[:18]) < int(b[:18])
@@ -210,7 +210,8 @@ def _is_before(place: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _index(path: Path, key: str) -> list[Saved]:
-    """The saves that the index names, in the order of their ids; lines that say none are left out and counted."""
+    """Return the saves that the index names, in the order of their ids; lines that say none are left out and
+    counted."""
     try:
         lines = read_input(path, MAX_TABLE_BYTES).decode("utf-8", "replace").splitlines()
     except (OSError, MemoryError) as err:
@@ -233,7 +234,7 @@ def _index(path: Path, key: str) -> list[Saved]:
 
 
 def _saved_node(line: str) -> dict[str, Any]:
-    """The object in a line of the index; an empty one where the line says no save."""
+    """Return the object in a line of the index; an empty one where the line says no save."""
     wanted = {"name": str, "count": int, "id": int, "type": str}
     try:
         made = json.loads(line)
@@ -247,7 +248,7 @@ def _saved_node(line: str) -> dict[str, Any]:
 
 
 def npy_dumps(root: Path) -> dict[str, Path]:
-    """Relative path -> folder, of every folder from `root` down that holds npy files; `root` itself is `""`."""
+    """Return every folder in `root` that has npy files, by relative path; `root` itself is `""`."""
     found = {}
     for folder in walk(root):
         if any(name.endswith(".npy") for name in folder.files):
@@ -257,12 +258,12 @@ def npy_dumps(root: Path) -> dict[str, Path]:
 
 
 def names_of(dump: Dump) -> set[str]:
-    """The names whose values `read_npys` found, for its `kept`."""
+    """Return the names whose values `read_npys` found, for its `kept`."""
     return {call.name.rsplit(".", 2)[0] for call in dump.calls}
 
 
 def read_npys(folder: Path, rename: Mapping[str, str] | None = None, kept: Container[str] = ()) -> Dump:
-    """The dump of the npy files that lie in a folder itself; DumpError where it cannot be read.
+    """Return the dump of the npy files that lie in a folder itself; DumpError if it cannot be read.
 
     `rename` says how names of this folder are called in the other one; a name that is in `kept`, because the other
     folder has it too, or whose new name is taken here already, stays.

@@ -50,13 +50,13 @@ class Place:
     micro_step: int | None = None
 
     def folder(self, root: Path) -> Path:
-        """The folder of this value and no other."""
+        """Return the folder of this value and no other."""
         inner = root / DATA / stem_of(self.key) / f"step{self.step}" / f"rank{self.rank}"
         return inner if self.micro_step is None else inner / f"micro_step{self.micro_step}"
 
 
 def stem_of(key: str) -> str:
-    """A key as one component of a path that leads nowhere else, with room behind it for a suffix.
+    """Return a key as one component of a path that leads nowhere else, with room behind it for a suffix.
 
     Like `safe_name`; `""`, `.`, `..` and keys of more than 245 bytes are changed too, and end in a digest of the key.
     """
@@ -72,7 +72,7 @@ def write(root: Path, place: Place, value: Value) -> None:
     """Write a value and its JSON; what stood at this place before is replaced, a list's surplus elements too.
 
     All files are complete under temporary names before the first one takes its own; the JSON comes last, so a JSON that
-    is there describes complete files. OSError when the disk refuses: then what stood there stays.
+    is there describes complete files. OSError if writing fails: then what stood there stays.
     """
     from msprobe.store.npy import write_npy  # here: what a path is, is found without numpy
 
@@ -107,7 +107,7 @@ def write(root: Path, place: Place, value: Value) -> None:
 
 
 def _described(array: Array) -> dict[str, object]:
-    """Statistics and shape of one tensor.
+    """Return statistics and shape of one tensor.
 
     Floats, also of integers (rounded beyond 2^53) and of bool, whose elements count as 0 and 1; of complex numbers
     those of their absolute values. An empty tensor has none: null.
@@ -140,12 +140,12 @@ class ValueFolder:
 
     @property
     def key(self) -> str:
-        """What the files are called after."""
+        """Return the key in the names of the files."""
         return self.tag.rpartition("/")[2]
 
     @property
     def is_of_graph(self) -> bool:
-        """Whether files are named as graph saves are. SingleSave never leaves values without their JSON."""
+        """Return whether files are named as graph saves are. SingleSave never leaves values without their JSON."""
         files = self.folder.files
         if layout.SAVES in files or f"{self.key}.json" in files:
             return layout.SAVES in files
@@ -162,7 +162,7 @@ class SingleTree:
 
 
 def single_tree(data: Path, *, follow: bool = False) -> SingleTree:
-    """Look through a folder `data`, links to folders included with `follow`; DumpError where it cannot be read."""
+    """Look through a folder `data`, links to folders included with `follow`; DumpError if it cannot be read."""
     spots: list[ValueFolder] = []
     strangers: list[Path] = []
     for folder in walk(data, follow=follow, strict=True):
@@ -175,7 +175,7 @@ def single_tree(data: Path, *, follow: bool = False) -> SingleTree:
 
 
 def _spot(folder: Folder, data: Path) -> ValueFolder | None:
-    """The spot that a folder is by its path, if it is one."""
+    """Return the spot that a folder is by its path, if it is one."""
     inside = parts = folder.path.relative_to(data).parts
     micro_step = _MICRO_STEP.fullmatch(parts[-1]) if parts else None
     if micro_step:
@@ -190,7 +190,7 @@ def _spot(folder: Folder, data: Path) -> ValueFolder | None:
 
 
 def saves_at(spot: ValueFolder, *, by_index: bool = True) -> list[Saved]:
-    """Every save in a spot, in order, their files by their bare names.
+    """Return every save in a spot, in order, their files by their bare names.
 
     Graph saves are counted by name, in `number`; `by_index` as in `read_saves`. Of others `number` is 0. Nearly all
     have the spot's key for their name; other files have the part before their last dot.
@@ -205,7 +205,7 @@ def saves_at(spot: ValueFolder, *, by_index: bool = True) -> list[Saved]:
 
 
 def _value_and_place(stem: str, key: str) -> tuple[str, tuple[str, ...]]:
-    """Whose value a file holds and where in it: of `key` itself, at `("0",)` of it for `key.0` and `key0`."""
+    """Return the key of a file's value and the place in it: `key` itself, or `("0",)` for `key.0` and `key0`."""
     rest = stem.removeprefix(key)
     if stem == key:
         return key, ()
@@ -216,9 +216,9 @@ def _value_and_place(stem: str, key: str) -> tuple[str, tuple[str, ...]]:
 
 
 def single_dumps(root: Path) -> dict[tuple[int, int], tuple[Path, ...]]:
-    """(step, rank) -> the folders of its values, one for each tag.
+    """Return the folders of the values of each (step, rank), one for each tag.
 
-    `root` is the folder that holds `data`, or `data` itself; DumpError where it cannot be read.
+    `root` is the folder that holds `data`, or `data` itself; DumpError if it cannot be read.
     """
     data = root if root.absolute().name == DATA else root / DATA
     found: dict[tuple[int, int], list[Path]] = {}
@@ -234,7 +234,7 @@ def _is_of_rank(folder: Path) -> bool:
 
 
 def read_single(folders: Sequence[Path], step: int | None, rank: int | None, *, by_index: bool = True) -> Dump:
-    """The dump of one step and rank, whose folders `single_dumps` found; DumpError where one cannot be read.
+    """Return the dump of one step and rank, whose folders `single_dumps` found; DumpError if one cannot be read.
 
     The k-th call of a tag is its micro step k; where there are none, its k-th save. `by_index` as in `read_saves`.
     """
@@ -245,7 +245,7 @@ def read_single(folders: Sequence[Path], step: int | None, rank: int | None, *, 
 
 
 def _data_above(folders: Sequence[Path]) -> Path:
-    """The lowest folder called `data` that all of the tags lie in."""
+    """Return the lowest folder called `data` that all of the tags lie in."""
     for above in folders[0].parents[2:]:
         if above.absolute().name == layout.DATA and all(above in folder.parents[2:] for folder in folders):
             return above
@@ -253,13 +253,13 @@ def _data_above(folders: Sequence[Path]) -> Path:
 
 
 def _spots_of(folder: Path, data: Path) -> list[ValueFolder]:
-    """The spots of one tag, step and rank: its micro steps, then what lies beside them."""
+    """Return the spots of one tag, step and rank: its micro steps, then what lies beside them."""
     found = [spot for inner in walk(folder, strict=True) if (spot := _spot(inner, data)) is not None]
     return sorted(found, key=lambda spot: (spot.micro_step is None, spot.micro_step or 0))
 
 
 def _of_dump(spot: ValueFolder, by_index: bool) -> Iterator[Saved]:
-    """The saves as they are called in a dump, with paths of files from `data` on."""
+    """Return the saves as they are called in a dump, with paths of files from `data` on."""
     is_of_graph = spot.is_of_graph
     for saved in saves_at(spot, by_index=by_index):
         record = saved.record

@@ -28,13 +28,13 @@ class Chunks:
         self._codec = need(what).Codec("zstd", _LEVEL)
 
     def packed(self, raw: Bytes, width: int) -> memoryview:
-        """A chunk as it is stored: compressed, or as it was where that is no shorter."""
+        """Return a chunk as it is stored: compressed, or as it was where that is no shorter."""
         made = self._codec.compress(_shuffled(raw, width).data)
         # Its memory is larger than its contents.
         return memoryview(made)[: made.size] if made.size < raw.nbytes else raw.data
 
     def unpacked(self, stored: Any, size: int, width: int) -> Bytes:
-        """The `size` bytes of a compressed chunk; ValueError or an error of pyarrow's where it is damaged."""
+        """Return the `size` bytes of a compressed chunk; ValueError or an error of pyarrow's where it is damaged."""
         flat = np.frombuffer(self._codec.decompress(stored, size), np.uint8)
         if flat.size != size:
             raise ValueError(f"a chunk has {flat.size} bytes instead of {size}")
@@ -42,7 +42,7 @@ class Chunks:
 
 
 def parts(raw: Bytes, width: int) -> Iterator[Bytes]:
-    """The bytes of a tensor in chunks of whole elements of `width` bytes."""
+    """Return the bytes of a tensor in chunks of whole elements of `width` bytes."""
     length = CHUNK // width * width
     for start in range(0, raw.size, length):
         yield raw[start : start + length]

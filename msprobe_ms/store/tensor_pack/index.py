@@ -50,7 +50,8 @@ class Elements(NamedTuple):
 
 
 def elements_of(path: str, array: Array) -> Elements:
-    """The elements of an array, in its memory where they lie in C order; DumpError for one of objects or records."""
+    """Return the elements of an array, in its memory where they lie in C order; DumpError for one of objects or
+    records."""
     if not is_storable(array):
         raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass a numeric array")
     return Elements(BFLOAT16 if is_bfloat16(array) else array.dtype.str, _bytes_of(array), array.itemsize)
@@ -63,8 +64,8 @@ def _bytes_of(array: Array) -> memoryview:
 
 
 def digest_of(raw: memoryview) -> str:
-    """What is equal for equal bytes, and differs for others: XXH3 of 128 bits, as fast as memory, or SHA-256, which is
-    slower than many disks; the digits say which."""
+    """Return a digest of bytes: XXH3 of 128 bits, as fast as memory, or SHA-256, which is slower than many disks; its
+    first characters tell them apart."""
     if xxh3_128_hexdigest is None:
         return hashlib.sha256(raw).hexdigest()[:_DIGITS]
     return f"{_XXH3}{xxh3_128_hexdigest(raw)}"
@@ -97,7 +98,7 @@ class Hasher:
 
 
 def narrow_elements_of(path: str, array: Array) -> Elements:
-    """The same, but float32 numbers that are all of bfloat16 become such."""
+    """Return the same, but float32 numbers that are all of bfloat16 become such."""
     if array.dtype == np.float32:
         words = np.ascontiguousarray(array).reshape(-1).view(np.uint32)
         if not (words & 0xFFFF).any():
@@ -106,7 +107,7 @@ def narrow_elements_of(path: str, array: Array) -> Elements:
 
 
 def line_of(name: str, dtype: str, shape: Sequence[int], digest: str, spans: Sequence[Span]) -> bytes:
-    """The line of one tensor. After the digest it has the CRC-32 of all of it but that."""
+    """Return the line of one tensor. After the digest it has the CRC-32 of all of it but that."""
     if len(spans) == 1:
         ((at, length),) = spans
         chunks = f"[{at},{length}]"
@@ -126,7 +127,7 @@ class Fields(NamedTuple):
 
 
 def parse_line(line: bytes) -> tuple[str, Fields]:
-    """The name and the other fields of a line; ValueError if it is torn or damaged.
+    """Return the name and the other fields of a line; ValueError if it is torn or damaged.
 
     Lines of version 0.1.0 had no checksum.
     """
@@ -153,7 +154,7 @@ class PackFile:
         self._held: HeldFile | None = None
 
     def write(self, data: bytes | memoryview, at: int | None = None) -> None:
-        """Write all of `data`, at a place or at the end. OSError when the disk refuses."""
+        """Write all of `data`, at a place or at the end. OSError if writing fails."""
         if self._held is None:
             self._held = HeldFile(self._open(), self._open)
             weakref.finalize(self, self._held.release).atexit = False
@@ -183,7 +184,7 @@ class Index:
         self._is_torn = False
 
     def append(self, lines: Iterable[bytes]) -> None:
-        """Append lines, in one write if the system takes them at once. OSError when the disk refuses."""
+        """Append lines, in one write if the system takes them immediately. OSError if writing fails."""
         text = b"".join(lines)
         if self._is_torn:  # what the disk took of the last ones may have no end
             text = b"\n" + text

@@ -33,12 +33,13 @@ class Pack:
     def write(self, path: str, array: "np.ndarray[Any, Any]") -> None:
         """Store an array under the name of `path`; a later one of the same name counts.
 
-        OSError when the disk refuses; DumpError for an array of objects or records.
+        OSError if writing fails; DumpError for an array of objects or records.
         """
         self._store(os.path.basename(path), elements_of(path, array), array.shape)
 
     def write_narrow(self, path: str, array: "np.ndarray[Any, Any]") -> None:
-        """The same; float32 numbers that are all of bfloat16 are stored as such, and read again as the same float32."""
+        """Store an array as `write` does; float32 numbers that are all of bfloat16 are stored as bfloat16, and read as
+        the same float32."""
         self._store(os.path.basename(path), narrow_elements_of(path, array), array.shape)
 
     def _store(self, name: str, elements: Elements, shape: tuple[int, ...]) -> None:

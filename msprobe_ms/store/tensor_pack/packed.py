@@ -50,7 +50,7 @@ class PackedTensor(TensorFile):
         self._hashed = 0  # chunks that are in the digest
 
     def part(self, start: int, stop: int) -> Array:
-        """The elements [start, stop) of the flat array, until the next part is read; DumpError if that fails."""
+        """Return the elements [start, stop) of the flat array, until the next part is read; DumpError if that fails."""
         if start >= stop:
             return np.empty(0, self.dtype)
         first, last = start // self._length, (stop - 1) // self._length
@@ -65,7 +65,8 @@ class PackedTensor(TensorFile):
         return found
 
     def whole(self) -> Array:
-        """All elements, in their shape; the array is the caller's. DumpError if they cannot be read, or are damaged."""
+        """Return all elements, in their shape; the array is the caller's. DumpError if they cannot be read, or are
+        damaged."""
         try:
             flat = np.empty(self.size, self.dtype)
             for number in range(len(self._content.spans)):
@@ -114,7 +115,7 @@ class PackedTensor(TensorFile):
         return bfloat16_bits_to_float32(raw.view(np.uint16)) if self._content.is_bfloat16 else raw.view(self.dtype)
 
     def _raw(self, number: int) -> Bytes:
-        """The bytes of a chunk, until the next one is read."""
+        """Return the bytes of a chunk, until the next one is read."""
         size = min(self._length, self.size - number * self._length) * self._width
         at, length = self._content.spans[number]
         try:
@@ -138,7 +139,7 @@ class PackedTensor(TensorFile):
             raise DumpError(f"{self.path}: is damaged in {layout.PACK} ({err}); {_AGAIN}") from err
 
     def _unpacked(self, stored: Bytes, size: int) -> Bytes:
-        """The bytes of a compressed chunk; DumpError if pyarrow is missing, ValueError if it is damaged."""
+        """Return the bytes of a compressed chunk; DumpError if pyarrow is missing, ValueError if it is damaged."""
         if self._chunks is None:
             self._chunks = Chunks(f"{self.path}: is in {layout.PACK}, which is compressed")
         return self._chunks.unpacked(stored, size, self._width)
@@ -161,9 +162,9 @@ class _Content:
 
 
 def find_packed(path: Path, *, is_strict: bool = False) -> PackedTensor | None:
-    """The tensor that a pack in the folder of `path` has under its name; None where there is none.
+    """Return the tensor that a pack in the folder of `path` has under its name; None if there is none.
 
-    DumpError where the index says of it what cannot be, or where the pack does not hold what it says. `is_strict`: also
+    DumpError if the index says of it what cannot be, or where the pack does not hold what it says. `is_strict`: also
     digests that take long are checked.
     """
     folder, name = os.path.split(path)
@@ -217,12 +218,12 @@ class PackIndex:
 
 
 def names_in(folder: "str | os.PathLike[str]") -> Collection[str]:
-    """The names of the tensors in the pack of a folder; empty where there is no pack."""
+    """Return the names of the tensors in the pack of a folder; empty if there is no pack."""
     return index_of(folder).tensors.keys()
 
 
 def index_of(folder: "str | os.PathLike[str]") -> PackIndex:
-    """The index in a folder; an empty one where there is no pack."""
+    """Return the index in a folder; an empty one where there is no pack."""
     index = os.path.join(folder, layout.PACK_INDEX)
     try:
         state = os.stat(index)
@@ -233,7 +234,7 @@ def index_of(folder: "str | os.PathLike[str]") -> PackIndex:
 
 @lru_cache(maxsize=16)
 def _index(index: str, *state: int) -> PackIndex:
-    """An index in one `state` of its file, without its damaged lines."""
+    """Return an index in one `state` of its file, without its damaged lines."""
     found: dict[str, Fields] = {}
     damaged = 0
     try:

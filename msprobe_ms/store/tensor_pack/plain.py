@@ -41,13 +41,13 @@ class PlainPack:
     def write(self, name: str, array: Array) -> None:
         """Take an array under a name; a later one of the same name counts. Its memory may be used again.
 
-        OSError when the disk refuses a large one; DumpError for an array of objects or records.
+        OSError if writing fails a large one; DumpError for an array of objects or records.
         """
         dtype, raw, width = elements_of(name, array)
         self.add(name, dtype, raw, width, array.shape)
 
     def add(self, name: str, dtype: str, raw: memoryview, width: int, shape: tuple[int, ...]) -> None:
-        """The same, of elements of `width` bytes that lie in `raw`; `dtype` is that of the index."""
+        """Add a tensor whose elements of `width` bytes are in `raw`; `dtype` is that of the index."""
         digest = digest_of(raw)
         spans = self._known.get((width, digest))
         if spans is None:
@@ -84,7 +84,7 @@ class PlainPack:
             raise
 
     def write_now(self, path: str, array: Array) -> None:
-        """The same as `write` under the name of `path`, for one who does not flush."""
+        """Write immediately under the name of `path`, for callers that do not flush."""
         self.write(os.path.basename(path), array)
         self.flush()
 
@@ -95,7 +95,7 @@ class PlainPack:
 
 
 def _stretches(waiting: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """The same bytes, with those that lie side by side in one piece."""
+    """Return the same bytes, with those that lie side by side in one piece."""
     if len(waiting) < 2:
         return waiting
     found: list[tuple[int, list[bytes]]] = []

@@ -21,7 +21,7 @@ class Content(Flag):
 
 
 def content_of(array: Array) -> Content:
-    """What of an array is not finite."""
+    """Return which non-finite values an array has."""
     s = statistic(array)
     found = Content.NAN if s.nan_count else Content.NOTHING
     found |= Content.PLUS if s.positive_inf_count else Content.NOTHING
@@ -32,7 +32,7 @@ def content_of(array: Array) -> Content:
 
 
 def content_of_numbers(entry: str) -> Content:
-    """What of the numbers among the arguments in an entry is not finite: `x * float("nan")`."""
+    """Return which non-finite values the numbers among the arguments in an entry have: `x * float("nan")`."""
     found = Content.NOTHING
     if "NaN" not in entry and "Infinity" not in entry:
         return found
@@ -60,7 +60,8 @@ def judged(
     *,
     with_masks: bool = False,
 ) -> Kind | None:
-    """How non-finite `results` come about, from the tensors and numbers that went in; None where they passed through.
+    """Return the cause of non-finite `results`, from the tensors and numbers among the inputs; None if they passed
+    through.
 
     `known` is what of the step's values is not finite since an earlier call; `is_tainted`, that a call was written. An
     infinity that was written on purpose (`masked_fill(x, mask, -inf)`), or stood in a mask, begins nothing; with

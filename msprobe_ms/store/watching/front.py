@@ -24,39 +24,39 @@ class Front(ABC):
 
     @abstractmethod
     def stack(self, frames: Sequence[str]) -> int:
-        """As `Writer.stack`."""
+        """See `Writer.stack`."""
 
     @abstractmethod
     def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
-        """As `Writer.call`, where the call is to be written."""
+        """See `Writer.call`, where the call is to be written."""
 
     @abstractmethod
     def tensor(self, data_name: str, array: Array) -> str:
-        """As `Writer.tensor`."""
+        """See `Writer.tensor`."""
 
     @abstractmethod
     def missing(self, name: str, part: str, cause: str) -> None:
-        """As `Writer.missing`."""
+        """See `Writer.missing`."""
 
     def order(self, names: Sequence[str]) -> None:  # noqa: B027  # only what passes names on has an order
-        """As `Writer.order`."""
+        """See `Writer.order`."""
 
     def abandon(self, name: str) -> None:  # noqa: B027  # only what holds values by call lets go of them
-        """A call that began is not recorded after all."""
+        """Discard a call that began and is not recorded."""
 
     def raised(self, call: Raised) -> None:  # noqa: B027  # only who waits for exceptions looks at one
-        """As `Writer.raised`."""
+        """See `Writer.raised`."""
 
     @abstractmethod
     def assemble(self) -> None:
-        """As `Writer.assemble`."""
+        """See `Writer.assemble`."""
 
     @abstractmethod
     def close(self) -> None:
-        """As `Writer.close`."""
+        """See `Writer.close`."""
 
     def _see(self) -> None:
-        """Calls are seen: a run that wrote nothing has collected all the same."""
+        """Note that calls were collected, also in a run that wrote none."""
         if self._step.tally is not None:
             self._step.tally.any = True
 
@@ -72,7 +72,7 @@ class Watch(ABC):
 
     @abstractmethod
     def front(self, step: StepFolder) -> Front:
-        """What stands before the writer of a step. OSError and UsageError as of the writer."""
+        """Return the filter in front of the writer of a step. OSError and UsageError as of the writer."""
 
 
 class Opened:
@@ -90,7 +90,7 @@ class Opened:
 
     @property
     def writer(self) -> Writer:
-        """The writer; OSError and UsageError as of its construction."""
+        """Return the writer; OSError and UsageError as of its construction."""
         if self._writer is None:
             uninterrupted(self._open)
         assert self._writer is not None
@@ -101,11 +101,11 @@ class Opened:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything was written."""
+        """Return whether anything was written."""
         return self._writer is not None
 
     def number(self, frames: Sequence[str]) -> int:
-        """The number of a stack here."""
+        """Return the number of a stack here."""
         key = tuple(frames)
         number = self._numbers.setdefault(key, len(self._frames))
         if number == len(self._frames):
@@ -113,11 +113,11 @@ class Opened:
         return number
 
     def frames(self, number: int) -> tuple[str, ...]:
-        """The stack with a number here."""
+        """Return the stack with a number here."""
         return self._frames[number]
 
     def stack(self, number: int | None) -> int | None:
-        """The writer's number of a stack with a number here."""
+        """Return the writer's number of a stack with a number here."""
         if number is not None and number not in self._stacks:
             self._stacks[number] = self.writer.stack(self._frames[number])
         return None if number is None else self._stacks[number]

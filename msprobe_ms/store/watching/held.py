@@ -17,12 +17,12 @@ _HOLE = re.compile(r'\{"held":([0-9]+)\b')
 
 
 def hole(number: int) -> str:
-    """What stands in an entry for the record of a held value; members may be added at its end as to any record."""
+    """Return the placeholder in an entry for the record of a held value; members may be appended as to any record."""
     return f'{{"held":{number}}}'
 
 
 def filled(entry: str, records: Sequence[str]) -> str:
-    """The entry with its holes replaced by records, which are JSON objects."""
+    """Return the entry with its holes replaced by records, which are JSON objects."""
     return _HOLE.sub(lambda found: records[int(found[1])][:-1], entry)
 
 
@@ -44,33 +44,33 @@ class Held:
 
     @property
     def array(self) -> Array:
-        """The elements, to be read at once."""
+        """Return the elements, to be read immediately."""
         return self.value if self.dtype else self.source.elements(self.value)
 
     def is_finite(self) -> bool:
-        """Whether all elements are finite now."""
+        """Return whether all elements are finite now."""
         return is_finite(self.value) if self.dtype else self.source.is_finite(self.value)
 
     @property
     def has_changed(self) -> bool:
-        """Whether the call is known to have changed the value since its beginning."""
+        """Return whether the call is known to have changed the value since its beginning."""
         if self.was_finite is None or self.dtype:
             return False
         return getattr(self.value, "_version", 0) != self.version or (self.was_finite and not self.is_finite())
 
     def record(self, call: str) -> str:
-        """The record, with what it takes to write it."""
+        """Return the record, with what it takes to write it."""
         if self.dtype:
             return self.source.described_array(self.value, call, self.part, self.kind, self.dtype)
         return self.source.described(self.value, call, self.part)
 
     def bare(self) -> str:
-        """The record without statistics."""
+        """Return the record without statistics."""
         kind, dtype = self.kind or self.source.kind, self.dtype or str(self.value.dtype)
         return f"{beginning(kind, dtype, tuple(self.value.shape))[:-1]}}}"
 
     def measured(self) -> str:
-        """The record with statistics, and without the tensor."""
+        """Return the record with statistics, and without the tensor."""
         return f"{self.bare()[:-1]},{statistics(self.array)}}}"
 
 
@@ -85,14 +85,14 @@ class HoldingFront(Front):
 
     @abstractmethod
     def hold(self, source: Source, tensor: Any, call: str, part: str) -> str:
-        """Hold a tensor; returns what stands for its record."""
+        """Hold a tensor; return what represents its record."""
 
     def hold_array(self, source: Source, array: Array, call: str, part: str, kind: str, dtype: str) -> str:
-        """Hold an array, which nobody changes."""
+        """Hold an array, which no other code changes."""
         return self._keep(call, Held(source, array, part, kind, dtype))
 
     def _keep(self, call: str, one: Held) -> str:
-        """Hold a value; returns what stands for its record."""
+        """Hold a value; return what represents its record."""
         with self._lock:
             held = self._held.setdefault(call, [])
             held.append(one)

@@ -57,12 +57,12 @@ class LastCalls(Front):
 
     @abstractmethod
     def _consider(self, kept: Kept) -> None:
-        """A call is complete: write it, or put it among the last."""
+        """Write a complete call, or keep it among the last ones."""
 
     @property
     @abstractmethod
     def _is_over(self) -> bool:
-        """Whether nothing more is to be written in this run."""
+        """Return whether nothing more is to be written in this run."""
 
     # ---- what the writer would receive -----------------------------------------------------------------------------
 
@@ -130,14 +130,14 @@ class LastCalls(Front):
         writer.call(kept.name, kept.parent, self._opened.stack(kept.stack), entry)
 
     def _line(self, name: str) -> tuple[str, int | None]:
-        """The user's line of a call; of a backward call that of its forward."""
+        """Return the user's line of a call; of a backward call that of its forward."""
         number = self._stacks.get(name, self._stacks.get(counterpart(name, "forward"), -1))
         line = user_line(self._opened.frames(number)) if number >= 0 else None
         return (line.file, line.number) if line else ("", None)
 
 
 def _files_of(node: Any) -> list[str]:
-    """The names of files in an entry, in order."""
+    """Return the names of files in an entry, in order."""
     if isinstance(node, list):
         return [name for inner in node for name in _files_of(inner)]
     if not isinstance(node, dict):

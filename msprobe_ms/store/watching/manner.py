@@ -25,7 +25,7 @@ _MOVES = frozenset(
 
 
 def is_exchange(name: str) -> bool:
-    """Whether a call exchanges tensors between ranks."""
+    """Return whether a call exchanges tensors between ranks."""
     if name.startswith(_EXCHANGES):
         return True
     return name.startswith("Primitive.") and parse(name).stem.rsplit(".", 1)[-1] in _PRIMITIVE_EXCHANGES

@@ -41,7 +41,7 @@ class Overflows(Watch):
     """Number of calls that were written, over all steps and collectors of a debugger."""
 
     def __init__(self, most: int) -> None:
-        """Collecting ends after `most` written calls; -1: never."""
+        """End collecting after `most` written calls; -1: never."""
         self._most = most
         self._count = 0
 

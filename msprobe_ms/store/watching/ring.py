@@ -33,7 +33,8 @@ class Ring:
         self._slots: deque[Slot] = deque()
 
     def hold(self, array: Array) -> Slot:
-        """A copy of a tensor; without an array where it is larger than the whole ring, or its dtype holds objects."""
+        """Return a copy of a tensor; without an array where it is larger than the whole ring, or its dtype holds
+        objects."""
         size = max(-(-array.nbytes // _LINE), 1) * _LINE
         if size > self._limit or array.dtype.hasobject:
             return Slot(None)
@@ -48,7 +49,8 @@ class Ring:
         return slot
 
     def _place(self, size: int) -> int:
-        """Where the next `size` bytes go; what was there is gone. The oldest slot is the next one behind the head."""
+        """Return where the next `size` bytes go; what was there is gone. The oldest slot is the next one behind the
+        head."""
         start = self._head
         if start + size > self._limit:
             while self._slots and self._slots[0].start >= start:

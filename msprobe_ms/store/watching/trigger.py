@@ -44,7 +44,7 @@ class Triggers(Watch):
         return TriggerFront(step, self._ring, self)
 
     def count(self) -> None:
-        """It has fired once more."""
+        """Count one more event."""
         self._count += 1
         self.is_over = 0 < self.settings.times <= self._count
 

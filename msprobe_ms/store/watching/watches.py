@@ -10,7 +10,8 @@ from .trigger import Triggers
 
 
 def watch_of(settings: Settings) -> Watch | None:
-    """What a debugger of these settings watches for; None where everything is recorded, or kernels are collected."""
+    """Return what a debugger with these settings watches for; None if everything is recorded, or kernels are
+    collected."""
     section = settings.section
     if settings.level in ("L2", "debug"):
         return None
