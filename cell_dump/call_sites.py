@@ -39,7 +39,7 @@ _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD"])
 
 _SILENT = frozenset(["CACHE", "EXTENDED_ARG", "KW_NAMES", "NOP"])
 
-_MOST = 100_000
+_MAX_PLACES = 100_000
 """Places in code that are remembered; a training that makes code as it goes would fill the memory."""
 
 
@@ -103,7 +103,7 @@ class CallSites:
             frame = frame.f_back
         if frame is None:
             return self._likeliest(names, "", "")
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_PLACES:
             self._known.clear()
             self._kept.clear()
         code = frame.f_code

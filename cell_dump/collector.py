@@ -118,7 +118,7 @@ class Collector:
     def yield_step(self) -> None:
         """Leave calls outside this debugger's models to another debugger that has begun to collect."""
         if self.session is not None and not self.session.open:
-            self.session.gave_way = True
+            self.session.has_yielded = True
 
     def recover(self) -> None:
         """Take out what a start or a stop that an interrupt ended has left in place."""

@@ -67,7 +67,7 @@ class Forward:
         name = self.backward.name if self.backward is not None else self.name
         return Forward(self.stem, name, None, self.cell, self.describer, self.mode, self.tail)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Hold the inputs no longer: a recomputation may remember the call, but not its inputs."""
         self.arguments = self.tensors = ()
         self.wanted = None

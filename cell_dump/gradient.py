@@ -94,7 +94,7 @@ class Watch:
         self.after: list[tuple[Backward, int, list[str], bool]] = []
         self.producers: dict[int, str] = {}
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Hold the node no longer."""
         self.key = self.node = None
 
@@ -216,7 +216,7 @@ class NodeGradients:
     def forget(self) -> None:
         """Let go of every node; hooks that still fire do nothing."""
         for watch in self._watches.values():
-            watch.let_go()
+            watch.release()
             watch.before.clear()
             watch.after.clear()
         self._watches.clear()
@@ -253,7 +253,7 @@ class NodeGradients:
     def _let_go(self, watch: Watch) -> None:
         if self._watches.get(watch.key) is watch:
             del self._watches[watch.key]
-        watch.let_go()
+        watch.release()
 
     def _finish_above(self, sequence: int) -> None:
         """Finish the calls whose nodes have all had their turn: the engine runs the highest sequence number first.

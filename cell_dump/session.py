@@ -88,10 +88,10 @@ class Session:
     ) -> None:
         """Collect calls; `names` are those of parameters by their ids, if the framework's tensors do not have them."""
         mode = wishes.data_mode
-        self.on = self.open = self.busy = self.closed = self.gave_way = False
+        self.on = self.open = self.busy = self.closed = self.has_yielded = False
         self.is_interrupted = False
         if isinstance(writer, Front):
-            writer.when_over = self.cease
+            writer.when_over = self.stop_permanently
         else:
             writer = framework.writer(writer)
         self.describer = framework.describer(writer, **wishes.of_records(wishes.saves))
@@ -157,7 +157,7 @@ class Session:
             self._forget_interrupted()
         self._gradients.rest()
         self._tokens, self._thread = tokens, threading.get_ident()
-        self.open, self.on, self.gave_way = True, tokens is None, False
+        self.open, self.on, self.has_yielded = True, tokens is None, False
         _recording.add(self)
 
     def _forget_interrupted(self) -> None:
@@ -195,7 +195,7 @@ class Session:
         self._backwards.clear()
         self.closed = True
 
-    def cease(self) -> None:
+    def stop_permanently(self) -> None:
         """Stop collecting in this run, and discard what is open."""
         self.on = self.open = False
         _recording.discard(self)
@@ -400,7 +400,7 @@ class Session:
                 if self._stacks is not None:
                     call.stack = self._stacks.of_caller(above.stack if above else None)
                 if self._wishes.values:
-                    shown = self._blanks.shown(tree.values) if self._blanks else None
+                    shown = self._blanks.mark_unwritten(tree.values) if self._blanks else None
                     if cell is None and "out" in kwargs:
                         shown = shown or list(tree.values)
                         at = len(args) + list(kwargs).index("out")
@@ -465,7 +465,7 @@ class Session:
             if call.stem in self._empty:
                 self._blanks.note(tensors)
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
-                call.describe_outputs(self._blanks.shown(results) if self._blanks else results, lost)
+                call.describe_outputs(self._blanks.mark_unwritten(results) if self._blanks else results, lost)
             if call.lost:
                 call.name_lost()
             above = call.parent
@@ -478,7 +478,7 @@ class Session:
                 if backward.live:
                     backward.describe(skeletons(call.arguments, call.tensors), skeletons(results, tensors))
                     self._backwards.append(backward)
-            call.let_go()
+            call.release()
         except Exception as cause:  # a debugger never stops the training because of itself
             if passes(cause):
                 raise
@@ -531,7 +531,7 @@ class Session:
         Where another debugger collects by now, or its backward runs, as in stages that share a model, only those of a
         backward that passes our calls are ours.
         """
-        if not self._gradients.running and (self.gave_way or any(each.running for each in _all_gradients)):
+        if not self._gradients.running and (self.has_yielded or any(each.running for each in _all_gradients)):
             return
         if not self._wishes.values or not (self._keeps_all or self._keeps(f"{stem}.parameters_grad", False)):
             return

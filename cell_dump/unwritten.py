@@ -81,7 +81,7 @@ class Blanks:
         del self._known[memory.address]
         return False
 
-    def shown(self, nodes: Sequence[Any]) -> list[Any]:
+    def mark_unwritten(self, nodes: Sequence[Any]) -> list[Any]:
         """Return trees in which such tensors are marked as `Unwritten`."""
         return [self._shown(node) for node in nodes]
 

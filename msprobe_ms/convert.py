@@ -25,7 +25,7 @@ from msprobe.options.declaration import option, positional
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH, one_of
 from msprobe.store import layout
-from msprobe.store.arrow import need
+from msprobe.store.arrow import require_pyarrow
 from msprobe.store.conversion import is_packed, to_columnar, to_json, to_packed
 from msprobe.store.folders import folders_below
 
@@ -87,7 +87,7 @@ def run(options: Options) -> int:
             )
         )
     if options.to == "columnar" or any(file.name in layout.TABLES for files in found.values() for file in files):
-        need("columnar dumps are read and written with pyarrow", UsageError)
+        require_pyarrow("columnar dumps are read and written with pyarrow", UsageError)
     before = after = 0
     verdicts = Verdicts(gaps={Gap.UNREADABLE_FOLDER: len(unreadable)})
     for folder, files in found.items():

@@ -31,7 +31,7 @@ from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.grad_probe.probe import Destination, GradProbe
 from msprobe.stage_control import Clock, Service, ServiceConfig, class_or_instance_method, serialized
-from msprobe.store.arrow import need
+from msprobe.store.arrow import require_pyarrow
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
@@ -602,7 +602,7 @@ class Debugger:
 def _check_format(settings: Settings) -> None:
     """Raise SettingsError if the format of the dump requires a package that is not installed."""
     if settings.format == "columnar" and settings.level != "L2":
-        need(f'format "columnar" writes {settings.dump_path} with pyarrow', SettingsError)
+        require_pyarrow(f'format "columnar" writes {settings.dump_path} with pyarrow', SettingsError)
 
 
 def _watch_of(settings: Settings) -> Watch | None:

@@ -167,8 +167,8 @@ def read_steps(jobs: Sequence[Job], *, backwards: bool = False) -> list[tuple[Du
     return found[::-1] if backwards else found
 
 
-_KEPT = 10  # findings that travel; the table has all of them
-_LISTED = 10  # rules without a match that are said one by one
+_MAX_FINDINGS_SENT = 10  # findings that travel; the table has all of them
+_MAX_RULES_LISTED = 10  # rules without a match that are said one by one
 
 
 _OF_A_UNIT, _OF_ALL, _LEAST = 1_000_000, 8_000_000, 50_000
@@ -327,10 +327,10 @@ def compare_single(task: Task) -> Outcome:
             make_folder(task.table.parent)
     by_user = user_pairs(request.mapping, target, golden)
     label = f"{job.label}: " if job.label else ""
-    for sentence in by_user.unused[:_LISTED]:
+    for sentence in by_user.unused[:_MAX_RULES_LISTED]:
         logger.warning("%s%s", label, sentence)
-    if len(by_user.unused) > _LISTED:
-        logger.warning("%s%d more rules match nothing", label, len(by_user.unused) - _LISTED)
+    if len(by_user.unused) > _MAX_RULES_LISTED:
+        logger.warning("%s%d more rules match nothing", label, len(by_user.unused) - _MAX_RULES_LISTED)
     is_shown = not task.is_one_of_many  # of many it is shown how many are done
     found = compared(task, target, golden, by_user, task.effort, is_shown=is_shown)
     comparison, located = found.comparison, found.located
@@ -348,14 +348,14 @@ def compare_single(task: Task) -> Outcome:
             for judged in call.judged:
                 logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     place = job.place
-    answer = answer_of(comparison, located, max(_KEPT, 1 + (request.top or 0)))
+    answer = answer_of(comparison, located, max(_MAX_FINDINGS_SENT, 1 + (request.top or 0)))
     rank_summary = _rank_summary(comparison, located) if request.diff_analyze or task.is_one_of_many else None
     return Outcome(
         job.label,
         comparison.mode,
         {grade: comparison.counts[grade] for grade in GRADES},
         comparison.is_clean,
-        located.findings[:_KEPT],
+        located.findings[:_MAX_FINDINGS_SENT],
         tuple(lines(comparison, located, request.top, answer)),
         target.step if place.step is None else place.step,
         target.rank if place.rank is None else place.rank,
@@ -371,7 +371,7 @@ def compare_single(task: Task) -> Outcome:
         notes=tuple(notes(comparison)),
         unit=_unit(comparison, located, rank_summary, task) if request.html else None,
         target=target.where,
-        answer=answer.limited(_KEPT),
+        answer=answer.limited(_MAX_FINDINGS_SENT),
         excused=None if comparison.excused is None else comparison.excused.counts,
         hint=hint_of_located(comparison, located),
         roundings_left=roundings_left_of(comparison),

@@ -9,7 +9,7 @@ INSTALL = "pip install 'msprobe-ms[columnar]'"
 """What brings it."""
 
 
-def lacking() -> str:
+def pyarrow_problem() -> str:
     """Return why this process has no pyarrow that can be used; "" where it has one."""
     try:
         import pyarrow
@@ -19,10 +19,10 @@ def lacking() -> str:
     return "" if pyarrow.Codec.is_available("zstd") else "this pyarrow was built without zstd"
 
 
-def need(what: str, error: Callable[[str], MsprobeError] = DumpError) -> Any:
+def require_pyarrow(what: str, error: Callable[[str], MsprobeError] = DumpError) -> Any:
     """Return the module `pyarrow`; an error that says what needs it and how to install it if there is none."""
-    if cause := lacking():
+    if cause := pyarrow_problem():
         raise error(f"{what}, and {cause}; run: {INSTALL}")
     import pyarrow
 
-    return pyarrow  # with `parquet`, which `lacking` has imported
+    return pyarrow  # with `parquet`, which `pyarrow_problem` has imported

@@ -166,7 +166,7 @@ class AsyncWriter:
                 self._limit = -1
                 return False
             _all.add(self)
-            _termination.heed()
+            _termination.install()
         return True
 
     def _begin(self) -> None:
@@ -226,7 +226,7 @@ class _Termination:
         self._pipe: tuple[int, int] | None = None
         self._is_set = self._wakes = False
 
-    def heed(self) -> None:
+    def install(self) -> None:
         """Install the handler, if the default action would be taken, and only in the main thread."""
         if self._is_set or threading.current_thread() is not threading.main_thread():
             return

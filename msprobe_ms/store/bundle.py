@@ -52,7 +52,7 @@ _LARGEST_FILE = 64 << 30
 _LARGEST_MANIFEST = 16 << 20
 _RESERVE = 64 << 20  # bytes of a disk that are left free
 _PIECE = 1 << 20
-_DEEPEST = 16
+_MAX_DEPTH = 16
 _SUFFIXES = (".json", ".jsonl", ".npy", ".csv", ".yaml", ".journal", ".txt")
 _COMPONENT = re.compile(r"[^/\\\0]{1,255}")
 _REMEDY = "obtain the file again, or pack it again with `msprobe bundle`"
@@ -207,7 +207,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 def _odd(name: str) -> str:
     """Return what is wrong with the name of an entry of a bundle; empty for nothing."""
     parts = name.removesuffix("/").split("/")
-    if len(parts) > _DEEPEST or not all(_COMPONENT.fullmatch(part) and part != "." for part in parts):
+    if len(parts) > _MAX_DEPTH or not all(_COMPONENT.fullmatch(part) and part != "." for part in parts):
         return "has a name that is not a valid path of a bundle"
     if name == MANIFEST:
         return ""

@@ -21,7 +21,7 @@ from . import layout
 from .torch_files import marked
 from .writer import StepWriter
 
-LONGEST = 10_000
+MAX_TEXT_LENGTH = 10_000
 """Characters of a text that are recorded."""
 
 WIDEST = 2048
@@ -88,9 +88,9 @@ class ArrayDescriber:
         kind = type(value)
         if issubclass(kind, str):
             text = escape_surrogates(str.__str__(value))
-            if len(text) > LONGEST:
-                self.lost(call, part, f"a string of more than {LONGEST} characters; the rest is omitted")
-                text = text[:LONGEST]
+            if len(text) > MAX_TEXT_LENGTH:
+                self.lost(call, part, f"a string of more than {MAX_TEXT_LENGTH} characters; the rest is omitted")
+                text = text[:MAX_TEXT_LENGTH]
             stored = quote(_without_secrets(text))
         elif issubclass(kind, float):
             stored = number(float.__pos__(value))

@@ -48,10 +48,10 @@ except ImportError:
     entries = None
 
 # Collectors cut at 50. What nests much deeper is no dump, and would exhaust the stack of the code that walks it.
-_DEEPEST = 100
+_MAX_NESTING = 100
 
 # No array has more; a product of lengths that are made up could not even become a float.
-_MOST_ELEMENTS = (1 << 63) - 1
+_MAX_ELEMENTS = (1 << 63) - 1
 
 _ONE = [bytes((part,)) for part in range(len(PARTS))]
 # In row order. An entry of a backward call has `input` where a forward call has its arguments.
@@ -67,8 +67,8 @@ _PLAIN = len(("type", "dtype", "shape", *KEYS))
 _looks_of, _numbers_of = itemgetter("type", "dtype", "shape"), itemgetter(*KEYS)
 _FLOATS = {float}
 _NORM = AT["norm"]
-_SHORTEST_SECRET = 6  # characters of a text that can hold a secret: `-pword`, `pw=abc`
-_LONGEST_NAME = 60  # characters of a value that is no file name and is shown as one
+_MIN_SECRET_LENGTH = 6  # characters of a text that can hold a secret: `-pword`, `pw=abc`
+_MAX_NAME_LENGTH = 60  # characters of a value that is no file name and is shown as one
 # Placeholders of the other tool, left over where it died before it resolved them.
 _UNRESOLVED = "tensor_stat_index"
 
@@ -133,7 +133,7 @@ class ColumnsBuilder:
     def columns(self) -> Columns:
         """Return the columns of all entries, texts without secrets; nothing is added afterwards."""
         values = self._rows.values
-        texts = [row for row, value in values.items() if type(value) is str and len(value) >= _SHORTEST_SECRET]
+        texts = [row for row, value in values.items() if type(value) is str and len(value) >= _MIN_SECRET_LENGTH]
         if texts:
             from msprobe.base import redaction  # its tables are not needed where there are no texts
 
@@ -146,7 +146,9 @@ class ColumnsBuilder:
             self._walk(tree, self._rows.path_number(path), len(path))
         except _TooDeep as err:
             name = row_name(self._rows.names[-1], part, err.path)
-            raise DumpError(f"{name[:200]}...: is nested deeper than {_DEEPEST} levels; the file is damaged") from None
+            raise DumpError(
+                f"{name[:200]}...: is nested deeper than {_MAX_NESTING} levels; the file is damaged"
+            ) from None
         parts += _ONE[part] * (len(paths) - len(parts))
 
 
@@ -213,7 +215,7 @@ def _walker(rows: Rows, sources: dict[str, str]) -> Callable[[Any, int, int], No
                 rare.counts(node, len(row_paths))
         key = (kind, dtype, tuple(shape))
         if key not in looks:
-            if math.prod(shape) > _MOST_ELEMENTS:
+            if math.prod(shape) > _MAX_ELEMENTS:
                 return False
             looks[key] = len(looks)
         add_kind(TENSOR)
@@ -236,7 +238,7 @@ def _walker(rows: Rows, sources: dict[str, str]) -> Callable[[Any, int, int], No
         else:
             rare.scalar(node, path)
             return
-        if depth >= _DEEPEST:
+        if depth >= _MAX_NESTING:
             raise _TooDeep(rows.paths[path])
         known = children.setdefault(path, {})
         for key, child in items:
@@ -309,7 +311,7 @@ class _Rare:
             self._rows.digest[row] = digest
         if file is not None:
             # Of any type: only a record without this member says that its tensor was not saved.
-            self._rows.file[row] = file if file and type(file) is str else repr(file)[:_LONGEST_NAME]
+            self._rows.file[row] = file if file and type(file) is str else repr(file)[:_MAX_NAME_LENGTH]
 
 
 def _value(node: dict[str, Any]) -> Any:
@@ -323,7 +325,7 @@ def _value(node: dict[str, Any]) -> Any:
 def _shape(shape: Any) -> tuple[int, ...] | None:
     if type(shape) is not list or any(type(n) is not int or n < 0 for n in shape):
         return None
-    return tuple(shape) if math.prod(shape) <= _MOST_ELEMENTS else None
+    return tuple(shape) if math.prod(shape) <= _MAX_ELEMENTS else None
 
 
 def _statistics(node: dict[str, Any]) -> Statistics | None:
@@ -347,7 +349,7 @@ def _counts(node: dict[str, Any]) -> NonFinite | None:
     nan, up, down = counts = NonFinite(*[node.get(each.key, 0) for each in NON_FINITE])
     if not type(nan) is type(up) is type(down) is int:
         return None
-    return counts if any(counts) and min(counts) >= 0 and max(counts) <= _MOST_ELEMENTS else None
+    return counts if any(counts) and min(counts) >= 0 and max(counts) <= _MAX_ELEMENTS else None
 
 
 def _number(value: Any) -> Number:

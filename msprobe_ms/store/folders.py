@@ -15,7 +15,7 @@ from msprobe.base.log import logger, once
 from . import layout
 from .layout import TENSORS
 
-DEEPEST = 10
+MAX_DEPTH = 10
 """Folders inside each other that are walked."""
 
 NAMED = 8
@@ -123,10 +123,10 @@ def walk(
             logger.warning("%s; it is skipped", err)
             continue
         yield found
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             waiting += [(path / name, depth + 1) for name in reversed(found.folders) if name not in skip]
         elif found.folders:
-            once(f"deep in {root}", f"{path}: folders more than {DEEPEST} levels below {root} are skipped")
+            once(f"deep in {root}", f"{path}: folders more than {MAX_DEPTH} levels below {root} are skipped")
 
 
 def is_file(path: Path) -> bool:

@@ -27,7 +27,7 @@ COLUMNS = ("rank", "pert_type", "stage", "step", "api_name", "max_rel", "dtype",
 MODE_COLUMNS = ("pert_type", "pert_mode")
 """The names of the second column: of msprobe for MindSpore, and for PyTorch, whose documentation both follow."""
 
-_LONGEST_CELL = 1 << 20
+_MAX_CELL_LENGTH = 1 << 20
 _FLIPPED = "symbol_flipping"
 """What msprobe for PyTorch writes in the place of a number where a sign flipped; here that is 7.0."""
 
@@ -84,7 +84,7 @@ def read_table(path: Path) -> list[Row]:
 
     DumpError if it cannot be read.
     """
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_MAX_CELL_LENGTH)
     try:
         with open_text(path, newline="") as file:
             lines = [line for line in csv.reader(file) if line]

@@ -130,7 +130,7 @@ def json_object_or_empty(file: Path) -> dict[str, Any]:
 
 
 _PIECE = 1 << 20  # bytes
-_LONGEST = 1 << 30  # characters of one entry; whatever has a longer one is no dump
+_MAX_ENTRY_LENGTH = 1 << 30  # characters of one entry; whatever has a longer one is no dump
 _SPACE = re.compile(r"[ \t\n\r]*")
 # What nearly always stands between two values of an object.
 _NEXT_KEY = re.compile(r'[ \t\n\r]*,[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*')
@@ -290,7 +290,7 @@ class _Text:
     def _read_on(self) -> None:
         """Drop what was passed from the window, and append the next piece of the file: at least as much as is left in
         the window, so that an entry of any size is scanned a few times only."""
-        if self._has_ended or len(self._window) > _LONGEST:
+        if self._has_ended or len(self._window) > _MAX_ENTRY_LENGTH:
             raise NotPlainError
         piece = self._file.read(max(_PIECE, len(self._window) - self._at))
         self._has_ended = not piece

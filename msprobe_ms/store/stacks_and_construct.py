@@ -50,7 +50,7 @@ def user_line(stack: Iterable[str]) -> Line | None:
     return None
 
 
-DEEPEST = 200
+MAX_ENCLOSING = 200
 """Cells around cells; all of them are looked at for each call."""
 
 
@@ -83,12 +83,12 @@ def _without_circles(parents: dict[str, str | None]) -> dict[str, str | None]:
             last, name = name, parents[name]
         depth = 0 if name is None else depths.get(name, 0)
         for name in reversed(way):
-            if depth == DEEPEST:
+            if depth == MAX_ENCLOSING:
                 deep.append(name)
                 parents[name], depth = None, 0
             depth += 1
             depths[name] = depth
-    for names, fault in ((circles, "encloses itself"), (deep, f"is enclosed by more than {DEEPEST} cells")):
+    for names, fault in ((circles, "encloses itself"), (deep, f"is enclosed by more than {MAX_ENCLOSING} cells")):
         if names:
             more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
             logger.warning(

@@ -153,7 +153,7 @@ class Listed(dict[str, Any]):
     """A list or tuple of the file as a tree: its elements by position."""
 
 
-_DEEPEST = 30
+_MAX_NESTING = 30
 
 _PICKLE = 64 << 20  # bytes of a pickle that is looked through for what it claims
 _WIDTHS = {
@@ -219,7 +219,7 @@ def _plain(torch: Any, value: Any, path: Path, size: int, depth: int) -> Any:
         return PtTensor(str(value.dtype), tuple(value.shape), path, size, value.detach())
     if isinstance(value, Placeholder):
         value = vars(value)
-    if isinstance(value, (dict, list, tuple)) and depth < _DEEPEST:
+    if isinstance(value, (dict, list, tuple)) and depth < _MAX_NESTING:
         kind, items = (dict, value.items()) if isinstance(value, dict) else (Listed, enumerate(value))
         return kind((str(key), _plain(torch, inner, path, size, depth + 1)) for key, inner in items)
     return value if isinstance(value, (bool, int, float, str)) else None

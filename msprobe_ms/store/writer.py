@@ -191,7 +191,7 @@ class StepFolder:
 _PATH_LIMIT = 4095
 _PATH_SURE = 1000
 
-KEPT = 64 << 20
+MAX_HELD_BYTES = 64 << 20
 """Bytes of lines that a writer keeps to assemble the files from; of a larger journal it reads the file."""
 
 
@@ -507,7 +507,7 @@ class Writer:
             if (kept := self._kept) is not None:
                 self._kept_size += len(line)
                 kept.append(line if call is None else call)
-                if self._kept_size > KEPT:
+                if self._kept_size > MAX_HELD_BYTES:
                     self._kept = None
             if self._torn or self._owed:
                 self._kept = None
@@ -530,11 +530,11 @@ class Writer:
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 
-def _let_go_all() -> None:
+def _close_journals_in_child() -> None:
     """Close all journals in a forked child; else it would hold their locks when its parent is dead."""
     for writer in list(_writers):
         writer._journal.release()
         writer._is_own_process = False
 
 
-os.register_at_fork(after_in_child=_let_go_all)
+os.register_at_fork(after_in_child=_close_journals_in_child)

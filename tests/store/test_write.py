@@ -425,12 +425,12 @@ calls = st.tuples(words, st.none() | words, st.none() | st.lists(words, max_size
 
 @given(st.lists(calls | words | st.lists(words, max_size=3).map(tuple), max_size=8), st.booleans())
 def test_files_from_memory_are_those_from_the_journal(tmp_path_factory, lines, is_split):
-    """`KEPT`; calls, what is missing, and orders."""
+    """`MAX_HELD_BYTES`; calls, what is missing, and orders."""
     made = []
-    for kept in (0, writer_module.KEPT):
+    for kept in (0, writer_module.MAX_HELD_BYTES):
         folder = tmp_path_factory.mktemp("dump")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(writer_module, "KEPT", kept)
+            patch.setattr(writer_module, "MAX_HELD_BYTES", kept)
             writer = Writer(folder, HEADER)
             for place, line in enumerate(lines):
                 if isinstance(line, str):

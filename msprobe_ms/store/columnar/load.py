@@ -18,7 +18,7 @@ from msprobe.base.schema import AT, NAMES, members
 from msprobe.store import layout
 from msprobe.store.flatten import ColumnsBuilder
 from msprobe.store.record import Columns, NonFinite
-from msprobe.store.stacks_and_construct import DEEPEST, enclosing
+from msprobe.store.stacks_and_construct import MAX_ENCLOSING, enclosing
 
 from .records import Integers, Records, damaged, read_records
 from .templates import CALL, DIGEST, MARKS, NAME, PARAMETER, STATISTICS
@@ -86,7 +86,7 @@ def _construct(records: Records) -> dict[str, str | None]:
     made = {names[row]: own[parents[row]] for row in np.flatnonzero(records.ran).tolist()}
     at = np.array([-1 if parent is None else above[parent] for parent in parents] + [-1], np.int64)
     rows = at[:-1]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_ENCLOSING):
         if (rows < 0).all():
             return made
         rows = at[rows]

@@ -18,7 +18,7 @@ from msprobe.base.files import open_input, replacing
 from msprobe.base.memory import check_fits_in_memory
 from msprobe.base.schema import NAMES
 from msprobe.store import layout
-from msprobe.store.arrow import need
+from msprobe.store.arrow import require_pyarrow
 from msprobe.store.journal import Journal, construct_of, in_order, merged
 
 from .templates import CALL, DIGEST, NAME, STATISTICS, Lists, Splitter, joined, statistics_text
@@ -38,7 +38,7 @@ def write_records(folder: Path, journal: Journal, rebuilt: bool = False) -> None
 
     `rebuilt` writes down that the process died before its step was closed.
     """
-    pa = need(f"{folder}: columnar dumps are written with pyarrow")
+    pa = require_pyarrow(f"{folder}: columnar dumps are written with pyarrow")
     in_order(journal)
     table = _table(pa, journal, rebuilt)
     path = folder / layout.data_file(str(journal.header.get("level")), columnar=True)
@@ -158,7 +158,7 @@ class Above:
 
 def read_above(path: Path) -> Above:
     """Return the content of a dump.json above its data, as stored with a table; DumpError if that cannot be read."""
-    pa = need(f"{path}: is a Parquet table")
+    pa = require_pyarrow(f"{path}: is a Parquet table")
     with damaged(path), open_input(path) as file:
         return _above(pa.parquet.read_schema(file))
 
@@ -244,7 +244,7 @@ def _of(parts: Parts, row: int) -> Sequence[Any]:
 
 def read_records(path: Path) -> Records:
     """Read a whole table; DumpError if it is none, or does not fit together."""
-    pa = need(f"{path}: is a Parquet table")
+    pa = require_pyarrow(f"{path}: is a Parquet table")
     with damaged(path), open_input(path) as file:
         check_fits_in_memory(file, path)
         table = pa.parquet.read_table(file, read_dictionary=["entry", "parent", f"parameters.{_ELEMENT}"])

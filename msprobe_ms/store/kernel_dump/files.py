@@ -111,7 +111,7 @@ def kernel_dumps(root: Path) -> dict[tuple[int, int], tuple[Path, ...]]:
     }
 
 
-_LONGEST_NAME = 4096  # characters; no kernel's scope is longer
+_MAX_NAME_LENGTH = 4096  # characters; no kernel's scope is longer
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Content:
 def content(folder: Path, graph: int) -> Content:
     """Read the names of a folder's files, its mapping.csv and its statistic.csv; no tensor is opened."""
     rows = csv_rows(folder / MAPPING, "files with hashed names cannot be distinguished")
-    long_names = {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and len(row[1]) <= _LONGEST_NAME}
+    long_names = {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and len(row[1]) <= _MAX_NAME_LENGTH}
     found: list[Value] = []
     foreign: list[str] = []
     for name in look(folder).files:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 IO = Literal["input", "output"]
 
-MOST_SLOTS = 9999
+MAX_SLOT = 9999
 """A larger number is no slot; a list of so many would be made for it."""
 
 # The format page of the reference says that names hold no dots; the second pattern is for those that do.
@@ -210,12 +210,12 @@ STATISTIC = "statistic.csv"
 _NEEDED = ("Op Type", "Op Name", "Task ID", "Stream ID", "Timestamp", "IO", "Slot")
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 _SHAPE = re.compile(r"\(\s*(?:\d+\s*,\s*)*(?:\d+\s*)?\)")
-_LONGEST = 1 << 20  # characters of one field; names and shapes are far shorter
+_MAX_FIELD_LENGTH = 1 << 20  # characters of one field; names and shapes are far shorter
 
 
 def csv_rows(path: Path, consequence: str) -> list[list[str]]:
     """Return the lines of a csv file; none where there is no such file, or none that can be read, which is logged."""
-    csv.field_size_limit(_LONGEST)
+    csv.field_size_limit(_MAX_FIELD_LENGTH)
     try:
         with open_text(path, newline="") as lines:
             return list(csv.reader(lines))
@@ -252,7 +252,7 @@ def _value(cell: dict[str, str], graph: int) -> Value:
     if io not in ("input", "output"):
         raise ValueError(io)
     slot = tuple(map(int, cell["Slot"].split(".")))
-    if not all(0 <= n <= MOST_SLOTS for n in slot):
+    if not all(0 <= n <= MAX_SLOT for n in slot):
         raise ValueError(slot)
     return Value(
         op_type=cell["Op Type"],

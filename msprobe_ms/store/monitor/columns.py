@@ -22,10 +22,10 @@ except ImportError:
 
 Array = np.ndarray[Any, Any]
 
-LONGEST_LINE = 1 << 16
+MAX_LINE_LENGTH = 1 << 16
 """Bytes of the longest line that is read as a row; fields of more the csv module refuses."""
 
-_MOST_LINES = 100  # of one row whose name has line ends
+_MAX_LINES = 100  # of one row whose name has line ends
 _BLOCK = 1 << 20
 
 
@@ -52,7 +52,7 @@ class Columns:
 def parse(data: bytes, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Columns:
     """The columns of lines in UTF-8, each ended by `\\n` and with `width` fields; other columns are not looked at."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-    too_long = set(np.flatnonzero(np.diff(ends, prepend=-1) > LONGEST_LINE).tolist())
+    too_long = set(np.flatnonzero(np.diff(ends, prepend=-1) > MAX_LINE_LENGTH).tolist())
     if arrow is not None and not too_long:
         taken = _by_arrow(data, ends.size, width, numbers, texts)
         if taken is not None:
@@ -126,7 +126,7 @@ def _row_by_row(lines: Sequence[str], width: int, too_long: set[int]) -> tuple[l
 def _row(lines: Sequence[str], at: int, width: int) -> tuple[list[str] | None, int]:
     """Return the row that begins in a line, and its number of lines; None if that is no row."""
     for strict in (False, True):
-        following = islice(lines, at, at + _MOST_LINES) if strict else (lines[at], "")
+        following = islice(lines, at, at + _MAX_LINES) if strict else (lines[at], "")
         reader = csv.reader((line + "\n" for line in following), strict=strict)
         try:
             row = next(reader)

@@ -24,7 +24,7 @@ RANK = re.compile(r"^rank(\d{1,9})$")
 SUMMARY = re.compile(rf"^{GRADIENTS}(\d{{1,18}})\.csv$")
 
 _NAME = "param_name"
-_LONGEST_CELL = 1 << 20
+_MAX_CELL_LENGTH = 1 << 20
 
 
 def rank_folder(root: Path, rank: int) -> Path:
@@ -69,7 +69,7 @@ def read_summary(path: Path) -> tuple[list[str], list[list[str]]]:
 
     Of this tool, and of msprobe in both its spellings (`param_name`, `Param_name`). DumpError if it cannot be read.
     """
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_MAX_CELL_LENGTH)
     try:
         with open_text(path, newline="") as file:
             lines = [line for line in csv.reader(file) if line]

@@ -12,7 +12,7 @@ from msprobe.base.errors import reason
 from msprobe.base.files import open_input
 from msprobe.base.phrase import Phrase, phrase
 
-from .columns import LONGEST_LINE, integer_of
+from .columns import MAX_LINE_LENGTH, integer_of
 
 _BLOCK = 16 << 20
 _NO_LINES = 4 * _BLOCK  # bytes without a line end: that is no table
@@ -125,7 +125,7 @@ def first_step(source: Source) -> int | None:
         return source.step
     try:
         with open_input(source.path) as file:
-            lines = _clean(file.read(LONGEST_LINE), True).decode("utf-8", "replace").split("\n")
+            lines = _clean(file.read(MAX_LINE_LENGTH), True).decode("utf-8", "replace").split("\n")
         rows = csv.reader(lines[:-1])
         at = next(rows).index("step")
         return integer_of(next(rows)[at])
@@ -181,7 +181,7 @@ def _clean(data: bytes, is_first: bool) -> bytes:
 
 def _header(line: bytes, needed: set[str]) -> tuple[str, ...]:
     """Return the names of the columns; none where the line is no header of a table with the columns that are needed."""
-    if len(line) > LONGEST_LINE:
+    if len(line) > MAX_LINE_LENGTH:
         return ()
     try:
         names = next(csv.reader([line.decode("utf-8", "replace")]), [])

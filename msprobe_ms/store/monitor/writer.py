@@ -22,7 +22,7 @@ __all__ = ["AppendedFiles", "Row", "RowWriter", "find_folder", "line_text", "new
 
 _LINE_ENDS = {"\n": "\\n", "\r": "\\r", "\0": "\\0"}
 _BLOCK = 1 << 16
-_MOST_DIGITS = 17  # more significant digits than that no float has
+_MAX_DIGITS = 17  # more significant digits than that no float has
 
 
 class Row(NamedTuple):
@@ -49,7 +49,7 @@ def numbers_text(digits: int) -> Callable[[Sequence[float | None]], str]:
 
     `11.83216`, `0.0`, `1.23457e-09`, `nan`, `-inf`. A missing value is `nan`.
     """
-    small = f"%.{max(1, min(digits, _MOST_DIGITS))}g"
+    small = f"%.{max(1, min(digits, _MAX_DIGITS))}g"
 
     def text(values: Sequence[float | None]) -> str:
         return ",".join(

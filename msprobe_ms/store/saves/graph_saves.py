@@ -87,7 +87,7 @@ def _with_header(record: Record, folder: Path) -> Record:
 _DTYPE = r"(?:bool|(?:bfloat|bf|float|fp|hifloat|f|uint|u|int|i|complex|c)\d{1,3}(?:_e\dm\d[a-z\d]*)?)"
 _FILE = re.compile(rf"(?P<name>.+)_{_DTYPE}_(?P<id>\d{{1,18}})\.npy", re.DOTALL)
 _GRAD = "_grad"
-_MOST = 10**9  # saves of one name in a step; a larger number is damage
+_MAX_NUMBER = 10**9  # saves of one name in a step; a larger number is damage
 
 
 def name_and_id(file: str) -> tuple[str, int]:
@@ -244,7 +244,7 @@ def _saved_node(line: str) -> dict[str, Any]:
         return {}
     if may_have_halves(line):
         made = with_whole_characters(made)
-    return made if 0 <= made["count"] <= _MOST else {}
+    return made if 0 <= made["count"] <= _MAX_NUMBER else {}
 
 
 def npy_dumps(root: Path) -> dict[str, Path]:

@@ -37,7 +37,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Value: TypeAlias = "Array | list[Array] | dict[str, Array]"
 """What one save of one variable holds: a tensor, or one level of container."""
 
-_LONGEST_STEM = NAME_LIMIT - len(".json.part")
+_MAX_STEM_LENGTH = NAME_LIMIT - len(".json.part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ def stem_of(key: str) -> str:
     Like `safe_name`; `""`, `.`, `..` and keys of more than 245 bytes are changed too, and end in a digest of the key.
     """
     safe = safe_name(key)
-    if safe not in ("", ".", "..") and len(safe.encode()) <= _LONGEST_STEM:
+    if safe not in ("", ".", "..") and len(safe.encode()) <= _MAX_STEM_LENGTH:
         return safe
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    cut = safe.encode()[: _LONGEST_STEM - len(digest) - 1].decode("utf-8", "ignore")
+    cut = safe.encode()[: _MAX_STEM_LENGTH - len(digest) - 1].decode("utf-8", "ignore")
     return f"{cut.strip('.') or '_'}.{digest}"
 
 

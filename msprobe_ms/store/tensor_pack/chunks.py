@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.store.arrow import need
+from msprobe.store.arrow import require_pyarrow
 
 CHUNK = 1 << 20
 """Bytes of a chunk before compression."""
@@ -25,7 +25,7 @@ class Chunks:
     """Packs and unpacks chunks of elements with `width` bytes. DumpError without pyarrow."""
 
     def __init__(self, what: str) -> None:
-        self._codec = need(what).Codec("zstd", _LEVEL)
+        self._codec = require_pyarrow(what).Codec("zstd", _LEVEL)
 
     def packed(self, raw: Bytes, width: int) -> memoryview:
         """Return a chunk as it is stored: compressed, or as it was where that is no shorter."""

@@ -23,7 +23,7 @@ from .index import Fields, Hasher, parse_line
 
 Array = np.ndarray[Any, Any]
 
-_MOST_ELEMENTS = (1 << 63) - 1
+_MAX_ELEMENTS = (1 << 63) - 1
 _AGAIN = "collect this step again"
 MISSING_HASHER = "pip install 'msprobe-ms[fast]'"
 
@@ -197,7 +197,7 @@ def _lines(number: int) -> str:
 def _check(kind: "np.dtype[Any]", shape: tuple[Any, ...], spans: list[tuple[Any, Any]], width: int, end: int) -> None:
     if kind.hasobject or kind.kind not in KINDS:
         raise ValueError(f"it contains {kind}, not numbers")
-    if any(type(n) is not int or n < 0 for n in shape) or (size := math.prod(shape)) > _MOST_ELEMENTS:
+    if any(type(n) is not int or n < 0 for n in shape) or (size := math.prod(shape)) > _MAX_ELEMENTS:
         raise ValueError(f"shape {shape}")
     if len(spans) != -(-size // (CHUNK // width)):
         raise ValueError(f"{len(spans)} chunks")

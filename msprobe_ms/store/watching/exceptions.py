@@ -23,7 +23,7 @@ from .front import Watch
 from .last_calls import Kept, LastCalls
 from .ring import Ring
 
-_MOST = 16
+_MAX_EXCEPTIONS = 16
 """Maximum number of written exceptions of one step; a training that catches them may raise any number."""
 
 
@@ -57,7 +57,7 @@ class ExceptionFront(LastCalls):
             is_new = self._passing != (id(call.cause), call.name)
             self._passing = (id(call.cause), call.parent)
             if is_new:
-                self._is_ignored = len(self._findings) >= _MOST
+                self._is_ignored = len(self._findings) >= _MAX_EXCEPTIONS
             if self._is_ignored:
                 return
             self._written = call.name
