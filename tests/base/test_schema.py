@@ -1,6 +1,7 @@
 """The table of statistics, and what is generated from it."""
 
 import importlib.util
+import math
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,23 @@ def test_the_docs_have_the_table(generator, language):
     page = (ROOT / "docs" / language / "reference" / "format.md").read_text("utf-8")
     assert generator.page(language) == page, "run `python docs/statistics.py`"
     assert all(f"\n| `{each.key}` | " in page for each in schema.STATISTICS)
+
+
+@pytest.mark.parametrize(
+    ("how", "numbers", "sizes", "whole"),
+    [
+        ("max", [1.0, 4.0, -2.0], [1, 1, 1], 4.0),
+        ("min", [1.0, 4.0, -2.0], [1, 1, 1], -2.0),
+        ("mean", [1.0, 4.0], [3, 1], 1.75),
+        ("mean", [0.0, 0.0], [0, 0], 0.0),
+        ("mean", [math.inf, -math.inf], [1, 1], math.nan),
+        ("norm", [3.0, 4.0], [9, 1], 5.0),
+    ],
+)
+def test_the_statistic_of_a_tensor_follows_from_those_of_its_parts(how, numbers, sizes, whole):
+    assert schema.merge(how, numbers, sizes) == pytest.approx(whole, abs=0, nan_ok=True)
+
+
+def test_a_statistic_that_is_lost_has_no_merge():
+    with pytest.raises(ValueError, match="none"):
+        schema.merge("none", [1.0], [1])
