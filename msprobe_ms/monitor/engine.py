@@ -232,9 +232,7 @@ class _Parts:
         self.points.install(parameters, watched.left_out)
         modules = 0
         if plan.forward or plan.backward:
-            self._activations = Activations(
-                backend, self.readings, guard, forward=plan.forward, backward=plan.backward
-            )
+            self._activations = Activations(backend, self.readings, guard, forward=plan.forward, backward=plan.backward)
             modules = self._activations.install(watched.models, plan.choice)
         if plan.features:
             self._features = Features(backend, self.readings, guard, plan.axes)

@@ -12,7 +12,7 @@ from msprobe.store.monitor.scoped_writer import ScopedWriter
 from msprobe.store.monitor.writer import Row
 
 from .backend import backend_of, models_of
-from .engine import Engine, Watched, MonitorPlan
+from .engine import Engine, MonitorPlan, Watched
 from .names import Substrings
 from .parameters import Wanted
 from .sectioned_settings import load

@@ -22,7 +22,7 @@ from .alert_dump import AlertDump
 from .alerts import Alerts, Anomaly, announce
 from .anomalies import AnomalyFile
 from .backend import Backend, backend_of, models_of
-from .engine import Engine, Watched, MonitorPlan
+from .engine import Engine, MonitorPlan, Watched
 from .gradients import micro_steps_of
 from .names import Targets
 from .parameters import Wanted
