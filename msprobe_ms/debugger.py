@@ -1,6 +1,6 @@
 """The debugger, independent of the framework: decides whether a step is collected, and controls the collector.
 
-`mindspore_debugger` and `pytorch_debugger` derive `PrecisionDebugger` from it. Errors of the user are raised at
+The `debugger` of each framework derives `PrecisionDebugger` from it. Errors of the user are raised at
 construction or in the first `start`; after it, no error of this package stops the training.
 """
 
