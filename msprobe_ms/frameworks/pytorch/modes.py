@@ -13,6 +13,8 @@ Result = TypeVar("Result")
 def without_modes(work: Callable[..., Result], *args: Any) -> Result:
     """Return the result of `work`, executed outside of all modes."""
     with torch._C.DisableTorchFunction():
+        if not torch._C._len_torch_dispatch_stack():
+            return work(*args)
         modes = _entered()
         try:
             _leave()

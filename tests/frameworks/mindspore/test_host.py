@@ -6,7 +6,7 @@ import pytest
 from mindspore import Tensor, ops
 
 from msprobe.base.statistic import widen
-from msprobe.frameworks.mindspore import records
+from msprobe.frameworks.mindspore import reading
 
 pytestmark = pytest.mark.mindspore
 
@@ -30,20 +30,20 @@ DTYPES = [ms.float32, ms.float16, ms.float64, ms.int8, ms.int64, ms.uint8, ms.bo
 def test_elements_are_those_of_the_tensor(view, dtype):
     of_tensor, of_array = VIEWS[view]
     kept = Tensor(BASE, dtype)
-    array = records.array_of(of_tensor(kept))
+    array = reading.array_of(of_tensor(kept))
     expected = of_array(BASE != 0 if dtype == ms.bool_ else BASE)
     assert array.shape == expected.shape
     np.testing.assert_array_equal(widen(array).astype(np.complex64), expected.astype(np.complex64))
 
 
-@pytest.mark.skipif(records.to_dlpack is None, reason="MindSpore before 2.8 gives views as copies only")
+@pytest.mark.skipif(reading.to_dlpack is None, reason="MindSpore before 2.8 gives views as copies only")
 def test_a_view_is_not_copied():
     kept = Tensor(BASE)
-    whole, view = records.array_of(kept), records.array_of(ops.transpose(kept, (2, 0, 1)))
+    whole, view = reading.array_of(kept), reading.array_of(ops.transpose(kept, (2, 0, 1)))
     assert np.shares_memory(whole, view) or view.strides == (4, 48, 16)
 
 
 def test_an_array_outlives_its_tensor():
-    array = records.array_of(ops.transpose(Tensor(BASE) + 1.0, (2, 1, 0)))
+    array = reading.array_of(ops.transpose(Tensor(BASE) + 1.0, (2, 1, 0)))
     [Tensor(BASE) * 3.0 for _ in range(50)]  # would reuse memory that was let go
     np.testing.assert_array_equal(array, (BASE + 1).transpose(2, 1, 0))
