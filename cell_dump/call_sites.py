@@ -236,11 +236,6 @@ def _by_height(instructions: list[dis.Instruction], call: int) -> int | None:
 
 
 def is_inserted(frame: FrameType) -> bool:
-    """Return whether a frame is there because of msprobe."""
-    return is_of_msprobe(frame) or is_trampoline(frame.f_code)
-
-
-def is_of_msprobe(frame: FrameType) -> bool:
-    """Return whether a frame is of a function of msprobe; globals of code that `exec` runs may have no name."""
+    """Return whether a frame is there because of msprobe; globals of code that `exec` runs may have no name."""
     name = frame.f_globals.get("__name__")
-    return type(name) is str and name.startswith("msprobe.")
+    return (type(name) is str and name.startswith("msprobe.")) or is_trampoline(frame.f_code)

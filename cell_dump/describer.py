@@ -20,6 +20,7 @@ from msprobe.base.digest import CRC32C
 from msprobe.base.errors import reason
 from msprobe.base.finite import FLOAT_LETTERS, is_finite
 from msprobe.base.framework import AnyModule, AnyTensor
+from msprobe.base.in_place import is_trampoline
 from msprobe.base.interrupts import passes
 from msprobe.base.nested import PLAIN, is_tensor, type_name
 from msprobe.base.schema import Statistic
@@ -30,7 +31,7 @@ from msprobe.store.stacks_and_construct import without_secrets
 from msprobe.store.tensor_pack.chunks import BFLOAT16
 from msprobe.store.writer import StepWriter, Writer
 
-from .call_sites import is_inserted, is_of_msprobe
+from .call_sites import is_inserted
 from .unwritten import Unwritten
 
 Sources: TypeAlias = dict[int, str]
@@ -381,10 +382,10 @@ class Stacks:
 
     def _is_inserted(self, frame: FrameType) -> bool:
         """Return whether a frame is there because of msprobe, and remember the functions of msprobe by their code."""
-        if is_of_msprobe(frame):
+        found = is_inserted(frame)
+        if found and not is_trampoline(frame.f_code):
             self._of_msprobe[id(frame.f_code)] = frame.f_code
-            return True
-        return is_inserted(frame)
+        return found
 
     def _describe(self, frame: FrameType | None) -> tuple[str, ...]:
         lines = []
