@@ -230,13 +230,17 @@ def _counted(run: Run, steps: int, folder: Path) -> tuple[list[object], object]:
 
 
 def _parameters(folder: Path, step: int) -> list[bool]:
-    """By rank: whether a step has as many gradients of parameters as parameters, and some."""
+    """By rank: whether a step has a gradient of each parameter, and some."""
     found = []
     for rank in sorted((folder / "dump" / f"step{step}").iterdir()):
         data = json.loads((rank / "dump.json").read_text())["data"]
-        parameters = sum(len(entry.get("parameters", ())) for entry in data.values())
-        gradients = sum(len(entry) for call, entry in data.items() if ".parameters_grad" in call)
-        found.append(0 < parameters == gradients)
+        parameters, gradients = set(), set()
+        for call, entry in data.items():
+            if ".parameters_grad" in call:
+                gradients |= {(call.partition(".parameters_grad")[0], key) for key in entry}
+            else:
+                parameters |= {(call.rsplit(".", 2)[0], key) for key in entry.get("parameters", ())}
+        found.append(bool(parameters) and parameters == gradients)
     return found
 
 
