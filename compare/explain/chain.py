@@ -51,7 +51,10 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A record or a call that another is related to by the dataflow; `state` is `partnerless` on one side only."""
+    """A record or a call that another is related to by the dataflow.
+
+    `state` is `partnerless` if only one side has it, and empty if it was not judged along the dataflow.
+    """
 
     name: str
     state: str
@@ -63,7 +66,7 @@ class RecordChain:
     """One pair of records of a call.
 
     place : its place in the call, such as `input.0`.
-    state : its `State` as a word; `equal` where nothing was judged along the dataflow.
+    state : its `State` as a word; empty if it differs and was not judged along the dataflow.
     distance : the difference as a share of the norm; None of other values than tensors, and if it was not measured.
     evidence : the numbers that decided along the dataflow, if any did.
     excess : how many times the tolerance it differs by; NaN if the tolerance was not applied.
@@ -193,7 +196,7 @@ def _state(aligned: AlignedGraphs, row: int) -> str:
     noise = aligned.comparison.noise
     if noise is not None and noise.states[row] != State.EQUAL:
         return State(noise.states[row]).name.lower()
-    return "equal" if aligned.equal[row] == EQUAL else "not judged"
+    return "equal" if aligned.equal[row] == EQUAL else ""
 
 
 def _distance(aligned: AlignedGraphs, row: int) -> float | None:
@@ -226,7 +229,7 @@ def _users(aligned: AlignedGraphs, row: int) -> Iterator[Related]:
         yield _related(aligned, graph.columns.names[call], outputs)
 
 
-_WORST = ("divergent", "propagated", "unknown", "not judged", "harmless", "elsewhere", "noise", "equal")
+_WORST = ("divergent", "propagated", "unknown", "", "harmless", "elsewhere", "noise", "equal")
 """States, the one that tells most first."""
 
 

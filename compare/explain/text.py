@@ -70,8 +70,7 @@ def _headline(chain: CallChain) -> Words:
 def _record(record: RecordChain) -> Iterator[str]:
     apart = record.distance
     distance = "" if not apart else phrase("; differs by {apart:.2g} of its norm", apart=apart)
-    state = "" if record.state == "not judged" or record.cause is not None else f", {record.state}"
-    verdict = f"{record.grade}{state}"
+    verdict = record.grade if record.cause is not None else ", ".join(filter(None, (record.grade, record.state)))
     yield one_line(f"  {record.place}: {verdict}{distance}")
     yield one_line(f"    rule: {_rule(record)}")
     if numbers := _numbers(record):
@@ -155,16 +154,15 @@ def _otherwise(record: RecordChain) -> Words:
 
 
 def _related(record: RecordChain) -> Words:
-    each = [_one_related(one) for one in record.related]
+    each: list[Words] = [_one_related(one) for one in record.related]
     if record.omitted:
         each.append(phrase("{number} more", number=record.omitted))
     return joined(each, "{before}, {after}")
 
 
-def _one_related(one: Related) -> Phrase:
-    if one.grade in (None, "pass") or one.state == "not judged":
-        return phrase("{name} ({state})", name=one.name, state=one.state)
-    return phrase("{name} ({state}, {grade})", name=one.name, state=one.state, grade=one.grade)
+def _one_related(one: Related) -> str:
+    grade = "" if one.grade is None or (one.grade == "pass" and one.state) else one.grade
+    return f"{one.name} ({', '.join(filter(None, (one.state, grade)))})"
 
 
 def data_of(chain: CallChain) -> dict[str, Any]:

@@ -95,6 +95,15 @@ def _advice_on_open(result: RequestResult, request: Request) -> Iterator[Suggest
     )
 
 
+def _place_of(outcome: Outcome | None) -> str:
+    """Return the options that choose the step and rank of an outcome among several."""
+    if outcome is None or not outcome.label:
+        return ""
+    step = "" if outcome.step is None else f"--steps {outcome.step}"
+    rank = "" if outcome.rank is None else f"--ranks {outcome.rank}"
+    return f"{step} {rank}".strip()
+
+
 _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at what the other ranks put in"
 
 
@@ -110,6 +119,15 @@ def advice(finding: Divergence, request: Request, outcome: Outcome | None = None
     where = phrase(_LOOK_AT_EXCHANGE) if is_exchange else where_to_look(finding)
     yield Suggestion(phrase("look {where}", where=where))
     target, golden = quote(str(request.target)), quote(str(request.golden))
+    if request.layouts is None and not request.read_as:
+        yield Suggestion(
+            phrase("the rules and numbers that decided about this call"),
+            " ".join(
+                filter(
+                    None, (f"msprobe compare {target} {golden}", _place_of(outcome), f"--explain {quote(finding.name)}")
+                )
+            ),
+        )
     yield Suggestion(
         phrase("what to collect next, as a configuration for both runs"),
         " ".join(

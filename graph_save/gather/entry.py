@@ -275,7 +275,7 @@ def _record(measured: Measured) -> dict[str, Any] | None:
     elif measured.row is not None:
         letter = "b" if measured.dtype == "Bool" else "f"
         for each in NUMBERS:
-            number = getattr(measured.row, each.name)
+            number = measured.row.statistics.get(each.name)
             number = extreme(number, measured.dtype) if each.rule == "extreme" else number
             if number is not None and letter in each.dtypes:
                 record[each.key] = number

@@ -59,6 +59,7 @@ INSIDE_COMPARE = (
     "run",
     "request",
     "jobs",
+    "explain",
     "parallel",
     *("checkpoint", "key_data", "rollout", "rl", "merge", "suggest", "grad_probe", "monitor", "config_check"),
     "graph_visualize",

@@ -163,6 +163,7 @@ MESSAGES = {
     "whose inputs explain more than 10 %, which is inconclusive": "输入可解释超过十分之一的差异，无法说明问题",
     "of parameters that earlier steps, which were not compared, made differ by more than rounding": "参数的差异超出舍入，源自未比较的更早的 step",
     # The explanation of one call.
+    "the rules and numbers that decided about this call": "判定该调用所依据的规则与数值",
     "bitwise equality": "逐位相等",
     "the residual of the call, executed again in float64 on its own inputs": "该调用的残差（以其自身输入用 float64 重新执行）",
     "the relative error of the output against that of the inputs": "输出的相对误差与输入的相对误差之比",

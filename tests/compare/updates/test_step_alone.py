@@ -135,13 +135,18 @@ def test_a_later_step_alone_whose_parameters_differ_by_rounding_is_clean(recorde
 
 @pytest.mark.parametrize(("off", "expected"), [(1e-7, 0), (1e-5, 1)])
 def test_so_are_running_statistics_that_no_update_changes(recorded, capsys, tmp_path, off, expected):
-    sides = recorded("target", apart=1e-7, running=True, off=off), recorded("golden", running=True)
+    sides = (
+        recorded("target", apart=1e-7, running=True, off=off, mode="statistics"),
+        recorded("golden", running=True, mode="statistics"),
+    )
     code, lines = compared(capsys, tmp_path, *sides)
     assert code == expected, lines
     assert (OPEN in lines[-1]) is bool(expected)
 
 
+@pytest.mark.torch
 def test_a_calibration_shows_how_far_parameters_drift(recorded, capsys, tmp_path):
+    pytest.importorskip("torch", reason="a calibration needs the residuals of calls")
     clean, reference = recorded("clean", apart=4e-5), recorded("golden")
     compared(capsys, tmp_path, recorded("other", apart=2e-5), reference, options=["--calibrate", str(clean)])
     (file,) = tmp_path.rglob("noise*.json")
