@@ -14,8 +14,8 @@ from zlib import crc32
 
 from msprobe.base.errors import reason
 from msprobe.base.framework import AnyTensor
-from msprobe.base.interrupts import passes
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
 from msprobe.store.writer import StepWriter
@@ -132,9 +132,9 @@ class Exchanges:
                     results = *shown, *named.values()  # it wrote into its arguments
                 has_tensors = bool(tree_of([results]).tensors)
             except Exception as cause:  # a debugger never stops the training because of itself
-                if passes(cause):
+                if must_propagate(cause):
                     raise
-                once(f"{stem}: {reason(cause)}", f"{stem}: its handles could not be read: {reason(cause)}")
+                log_once(f"{stem}: {reason(cause)}", f"{stem}: its handles could not be read: {reason(cause)}")
             if call is not None and waits_for and has_tensors:
                 self._pending.append(Pending(call, results, waits_for))
             else:
@@ -144,9 +144,9 @@ class Exchanges:
         try:
             shown, named = self._collectives.with_messages(args), self._collectives.with_messages(kwargs)
         except Exception as cause:  # as above; the messages are then recorded as null
-            if passes(cause):
+            if must_propagate(cause):
                 raise
-            once(f"{stem}: {reason(cause)}", f"{stem}: its messages could not be read: {reason(cause)}")
+            log_once(f"{stem}: {reason(cause)}", f"{stem}: its messages could not be read: {reason(cause)}")
         return self._run(stem, run, shown, named, end)
 
     def waited(self, handle: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import AnyModel, check_model, roots_of
 from msprobe.base.interrupts import uninterrupted
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings, collect_options, scope_of
 from msprobe.store.writer import StepFolder
@@ -95,7 +95,7 @@ class Collector:
                 self._names.update((id(parameter), name) for name, parameter in self._framework.names_of(root))
             self._cells.add(model, self._patches, roots_only=level == "L1")
             if level == "L0" and next(self._cells.cells(), None) is None:
-                once(
+                log_once(
                     "nothing inside",
                     f"level L0 collects the modules inside a model, but {type(model).__name__} contains none: the "
                     "dump will be empty; use level mix or L1, or call start() with the enclosing model",
@@ -112,7 +112,7 @@ class Collector:
     def _tokens(self, model: AnyModel, token_range: Any) -> Tokens:
         roots = roots_of(model, self._framework.kind)
         if len(roots) > 1:
-            once("tokens", f"start(): tokens are counted by the calls of the first of {len(roots)} models")
+            log_once("tokens", f"start(): tokens are counted by the calls of the first of {len(roots)} models")
         return Tokens(self._cells.number_of(roots[0][1]), *token_range)
 
     def yield_step(self) -> None:

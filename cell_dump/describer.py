@@ -21,7 +21,7 @@ from msprobe.base.errors import reason
 from msprobe.base.finite import FLOAT_LETTERS, is_finite
 from msprobe.base.framework import AnyModule, AnyTensor
 from msprobe.base.in_place import is_trampoline
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.base.nested import PLAIN, is_tensor, type_name
 from msprobe.base.schema import Statistic
 from msprobe.base.statistic import kernel
@@ -171,7 +171,7 @@ class Describer(ArrayDescriber):
             self.lost(call, part, not_written(cause))
             name = ""
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.lost(call, part, reason(cause))
             return "null"
@@ -199,7 +199,7 @@ class Describer(ArrayDescriber):
         try:
             return self.plain(node, call, part) if issubclass(kind, PLAIN) else self._rare(node, kind, call, part)
         except BaseException as cause:  # a value of foreign code
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.lost(call, part, reason(cause))
             return "null"
@@ -246,7 +246,7 @@ class Describer(ArrayDescriber):
         try:
             return self.read(tensor, call, part)
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.lost(call, part, reason(cause))
             return "null"
@@ -327,7 +327,7 @@ def _layout_of(tensor: AnyTensor) -> str:
     try:
         strides, offset = tensor.stride(), tensor.storage_offset()
     except Exception as cause:  # of a sparse tensor, or a subclass of the user's own
-        if passes(cause):
+        if must_propagate(cause):
             raise
         return ""
     return f',"stride":[{",".join(map(str, strides))}],"storage_offset":{offset}'
@@ -395,7 +395,7 @@ class Stacks:
             try:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
             except Exception as cause:  # a loader of the user's own, which may raise anything
-                if passes(cause):
+                if must_propagate(cause):
                     raise
                 source = ""
             if source and not is_inserted(frame):

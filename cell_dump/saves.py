@@ -10,8 +10,8 @@ from typing import Any
 from msprobe.base.checks import quoted
 from msprobe.base.errors import reason
 from msprobe.base.framework import AnyTensor
-from msprobe.base.interrupts import passes, uninterrupted
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate, uninterrupted
+from msprobe.base.log import log_once
 from msprobe.base.nested import MAX_DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_value, type_name
 from msprobe.base.settings import Settings, collect_options
 from msprobe.store.writer import StepWriter
@@ -44,22 +44,22 @@ class Saves:
             tree = tree_of_value(variable)
             wrong = refusal(tree, name, save_backward)
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             wrong = f"a variable cannot be read: {reason(cause)}"
         if wrong:
-            once(f"save: {wrong}", f"PrecisionDebugger.save: {wrong}; this call does not save anything")
+            log_once(f"save: {wrong}", f"PrecisionDebugger.save: {wrong}; this call does not save anything")
             return
         self._framework.settle(tree.tensors)
         if self._step is None and not self._refused:
             try:
                 uninterrupted(lambda: self._begin(open_writer()))
             except Exception as cause:  # a debugger never stops the training because of itself
-                if passes(cause):
+                if must_propagate(cause):
                     raise
                 self._refused = True
                 message = f"PrecisionDebugger.save: data of this step cannot be saved: {reason(cause)}"
-                once(message, f"{message}; the training continues")
+                log_once(message, f"{message}; the training continues")
         if self._step is not None:
             self._step.save(tree, name, save_backward)
 
@@ -128,7 +128,7 @@ class _Step:
         try:
             work(*args)
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self._describer.lost(call, part, reason(cause))
 

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from msprobe.base.errors import reason
 from msprobe.base.framework import AnyModule, AnyTensor
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.base.names import api_calls, cell_calls, parse
 from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
@@ -171,7 +171,7 @@ class Session:
         self.position.keep(calls, is_inside=bool(frames))
 
     def _note_interrupt(self, cause: BaseException) -> None:
-        if not self.is_interrupted and passes(cause):
+        if not self.is_interrupted and must_propagate(cause):
             self.interrupted(f"{reason(cause)} ended the step before it was completely collected")
 
     def interrupted(self, cause: str) -> None:
@@ -225,7 +225,7 @@ class Session:
 
     def note(self, work: Callable[..., Any], cause: Exception) -> None:
         """Have the dump say that a piece of collecting failed; an interrupt is raised again."""
-        if passes(cause):
+        if must_propagate(cause):
             raise cause
         self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
 
@@ -375,7 +375,7 @@ class Session:
             tensors = tree.tensors
             awaited = self._own_parameters(cell) if not tensors and cell is not None else tensors
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.describer.lost(stem, "forward", reason(cause))
             return None
@@ -408,7 +408,7 @@ class Session:
                     call.describe_inputs(tree.lost, tuple(kwargs), sources, shown)
             return call
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.describer.lost(stem, "forward", reason(cause))
             return None
@@ -447,7 +447,7 @@ class Session:
             is_one = not issubclass(type(result), tuple)
             results, tensors, lost, _ = tree_of((result,) if is_one else results_of(result))
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.describer.lost(call.name, "output", reason(cause))
             self.guard(self.writer.call, call.name, call.parent_name, call.stack, call.entry(',"missing":["output"]'))
@@ -480,7 +480,7 @@ class Session:
                     self._backwards.append(backward)
             call.release()
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.describer.lost(call.name, "output", reason(cause))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.options.declaration import positional
 from msprobe.options.groups import Cluster, JsonAnswer
@@ -87,7 +87,7 @@ def run(options: Options) -> int:
         printed(Document("digest", answer, verdicts, verdicts.exit_code, details=details))
         return verdicts.exit_code
     for why in failed.values():
-        print(visible(f"not digested: {why}"))
+        print(terminal_line(f"not digested: {why}"))
     print(line)
     return verdicts.exit_code
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.store.detect import bundle_of, unbundled
 
 from .request import CompareOptions, Request, read_compare_json, with_options
@@ -78,13 +78,13 @@ def _compare(options: CompareOptions) -> int:
     from msprobe.findings.text import next_step
     from msprobe.findings.text import printed as printed_lines
 
-    shown = [*map(visible, result.lines())]
+    shown = [*map(terminal_line, result.lines())]
     if isinstance(result, RequestResult):
         written = [*(tables if len(tables) == 1 else []), *([str(page)] if page else [])]
         step = "" if result.is_clean else next_step(answer_of(result, request))
         after = [f"  do next: {step}"] if step else []
         after += [f"  written: {', '.join(map(_as_given, written))}"] if written else []
-        shown[-1:-1] = map(visible, after)
+        shown[-1:-1] = map(terminal_line, after)
     printed_lines(shown)
     return exit_code
 
@@ -95,7 +95,7 @@ def _explain(request: Request, options: CompareOptions) -> int:
     from .explain.text import data_of, lines_of
 
     chain, others = explained(request, options.explain)
-    lines = [*map(visible, lines_of(chain, others))]
+    lines = [*map(terminal_line, lines_of(chain, others))]
     if options.json:
         from msprobe.base.verdicts import Verdicts
         from msprobe.findings.document import Document, printed

@@ -15,7 +15,7 @@ import numpy as np
 from mindspore.common.dtype import Type
 
 from msprobe.base.errors import reason
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.base.names import cell_call
 from msprobe.base.schema import NUMBERS
 from msprobe.base.scope import Scope
@@ -246,7 +246,7 @@ class GraphCalls:
             try:
                 work(*args)
             except Exception as cause:  # a debugger never stops the training because of itself
-                if passes(cause):
+                if must_propagate(cause):
                     raise
                 self._describer.lost(name, part, reason(cause))
 

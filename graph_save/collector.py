@@ -6,7 +6,7 @@ from mindspore import nn
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import AnyModel, check_model, roots_of
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Patches
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings, collect_options, scope_of
@@ -75,7 +75,7 @@ class GraphCollector:
     def open(self, model: AnyModel, step_folder: StepFolder, token_range: Any = None) -> None:
         """Start recording; `step_folder` is used if this begins a step."""
         if self._settings.level == "mix":
-            once(
+            log_once(
                 "mix in graph mode",
                 'level "mix" in graph mode: APIs are not called from Python, so only cells are recorded',
             )
@@ -178,7 +178,7 @@ class GraphCollector:
     def _warn_of_unseen(self, calls: GraphCalls) -> None:
         if not calls.any and not self._instrumentation.compile_errors:
             problem = "start(): no call of the model's cells was recorded in graphs since start()"
-            once(
+            log_once(
                 problem,
                 f"{problem}; a graph that was compiled earlier is not recorded: call start() before its first run",
             )

@@ -11,7 +11,7 @@ from mindspore.common.dtype import Type
 from mindspore.ops import functional as F
 
 from msprobe.base.errors import UsageError
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.statistic import Array
 from msprobe.frameworks.mindspore.at_compile import AtCompile
 
@@ -81,7 +81,7 @@ class _SaveTreeSink:
 
     def note_unknown_shape(self, name: str) -> bool:
         what = f"save(): the shape of {name} is unknown when the graph is compiled"
-        once(
+        log_once(
             what,
             f"{what}; it is saved from Python while the graph runs, which the framework does not support in a "
             "graph with gradients or saves of fixed shapes: if it fails, use inputs of fixed shapes, or run this "
@@ -121,7 +121,7 @@ def _refuse(sink: str, name: str) -> None:
 
 def _log_unknown_shape(name: str) -> None:
     what = f"save_grad(): the shape of {name} is unknown when the graph is compiled, so its gradient is not saved"
-    once(what, f"{what}; use inputs of fixed shapes, or run this part in PyNative mode")
+    log_once(what, f"{what}; use inputs of fixed shapes, or run this part in PyNative mode")
 
 
 def _refuse_in_graph(function: str) -> None:

@@ -17,7 +17,7 @@ from mindspore import nn
 
 from msprobe.base.errors import reason
 from msprobe.base.framework import named_cells, own_parameters
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Patches
 from msprobe.frameworks.mindspore.executors import COMPILERS, GRAPHS, api
 
@@ -139,7 +139,7 @@ def _patched_request(instrumentation: Instrumentation, original: Callable[..., A
         result = original(executor, *args, **kwargs)  # raises again if the error is in the user's code
         instrumentation.compile_errors.append(reason(error))
         what = f"a graph could not be compiled with the debugger's operators ({reason(error)})"
-        once(what, f"{what}; it was compiled without them and its cells are not recorded")
+        log_once(what, f"{what}; it was compiled without them and its cells are not recorded")
         return result
 
     return compile

@@ -9,7 +9,7 @@ from typing import Any
 
 from mindspore import Tensor, ops
 
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.nested import is_tensor, leaves_of, tree_of_value, type_name
 
 from .compiled_save import (
@@ -85,7 +85,7 @@ def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of the data with their names; unreadable parts of containers are logged and skipped."""
     tree = tree_of_value(data, name, fields=False)
     for unreadable in tree.lost:
-        once(
+        log_once(
             f"save: {unreadable.kind}",
             f"save: {unreadable.place[:200]}: {unreadable.cause}; it is not saved, the training continues",
         )
@@ -117,7 +117,7 @@ def _is_captured_by_tracing() -> bool:
     """Return whether a graph is being captured by tracing, where saves have no effect; logged once."""
     if not is_traced():
         return False
-    once(
+    log_once(
         "traced",
         'save and save_grad have no effect in a graph captured by tracing; use capture_mode="ast" or "bytecode"',
     )

@@ -13,8 +13,8 @@ from msprobe.base.checks import quoted
 from msprobe.base.digest import KINDS, digest
 from msprobe.base.errors import SettingsError, reason
 from msprobe.base.files import NO_FOLLOW, make_folder, safe_name, user_path
-from msprobe.base.interrupts import passes
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once
 from msprobe.base.statistic import Array
 from msprobe.store import layout
 from msprobe.store.async_writer import AsyncWriter
@@ -94,9 +94,11 @@ class SaveTree:
             with self._lock:
                 self._save(save_dir, name, array, dtype, count, rank, kind)
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
-            once(f"save: {type(cause)}", f"save: {name} could not be saved: {reason(cause)}; the training continues")
+            log_once(
+                f"save: {type(cause)}", f"save: {name} could not be saved: {reason(cause)}; the training continues"
+            )
 
     def _save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str) -> None:
         self._task = self._task or save_task()
@@ -150,7 +152,7 @@ def _open(folder: Path) -> int:
     index = folder / layout.SAVES
     number = claim(index, create=True)
     if number is None:
-        once(
+        log_once(
             "save: another process",
             f"save: {folder}: another process also saves here, and files with the same name overwrite each other; "
             "give each process a separate folder, or save after communication is initialized, which gives each "

@@ -13,7 +13,7 @@ from mindspore.train import Callback
 
 from msprobe.base.checks import quoted_list
 from msprobe.base.errors import MsprobeError, UsageError
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.callback_entry import Entry, entry_of
 from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 from msprobe.model_training import cell_of, next_step
@@ -73,7 +73,7 @@ class MsprobeStep(Callback):
         except MsprobeError as cause:
             if not self._has_begun:
                 raise
-            once(f"step: {cause}", f"{cause}; the training continues without the dump of this step")
+            log_once(f"step: {cause}", f"{cause}; the training continues without the dump of this step")
         self._has_begun = self._in_step = True
 
     def on_train_step_end(self, run_context: Any) -> None:

@@ -21,7 +21,7 @@ from typing import NoReturn, TextIO
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.version import installed
 
 
@@ -271,7 +271,7 @@ class _Parser(argparse.ArgumentParser):
     """Parser whose error messages have one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {visible(message)} ({self.prog} -h shows the options)\n")
+        self.exit(2, f"{self.prog}: {terminal_line(message)} ({self.prog} -h shows the options)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -383,7 +383,7 @@ def _check_no_empty_words(words: Sequence[str], may_be_empty: Collection[str]) -
 def _print_error(prog: str, text: str, code: int) -> int:
     """Print one line to standard error, if possible, and return the exit code."""
     try:
-        print(f"{prog}: {visible(' '.join(text.split()))}", file=sys.stderr)
+        print(f"{prog}: {terminal_line(' '.join(text.split()))}", file=sys.stderr)
     except OSError:
         _redirect_to_devnull(sys.stderr)
     return code

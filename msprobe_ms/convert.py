@@ -16,7 +16,7 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.language import translated
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.findings.catalogue.dumps import NOT_CARRIED
 from msprobe.findings.document import Document, printed
@@ -118,10 +118,10 @@ def run(options: Options) -> int:
         printed(Document("convert", made, verdicts, verdicts.exit_code, files={"dumps": out}, details=details))
         return verdicts.exit_code
     for reason in list(reasons.values())[:_MAX_LISTED]:
-        print(visible(f"LOST: {reason}"))
+        print(terminal_line(f"LOST: {reason}"))
     if len(lost) > _MAX_LISTED:
         print(f"LOST: and {len(lost) - _MAX_LISTED} more")
-    print(visible(answer))
+    print(terminal_line(answer))
     return verdicts.exit_code
 
 

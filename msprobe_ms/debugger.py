@@ -21,8 +21,8 @@ import numpy as np
 from msprobe.base.checks import output_folder, quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError, reason
 from msprobe.base.framework import AnyModel, Framework, Roots, frozen_parameters, rank, size, weak_roots
-from msprobe.base.interrupts import passes
-from msprobe.base.log import logger, once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once, logger
 from msprobe.base.sections import AccCheckSettings
 from msprobe.base.settings import Settings, collect_options, load, stage_settings, with_unique_dump_path
 from msprobe.base.tally import Tally, log_nothing_collected
@@ -122,7 +122,7 @@ class Debugger:
             )
             if debugger._has_found_all:
                 message = "has found the requested number of calls and does not collect more in this run"
-            once(f"over {settings.dump_path}", f"PrecisionDebugger: this debugger {message}", logging.INFO)
+            log_once(f"over {settings.dump_path}", f"PrecisionDebugger: this debugger {message}", logging.INFO)
         return debugger
 
     @classmethod
@@ -202,7 +202,7 @@ class Debugger:
             if not self._has_started:
                 raise
             self._collectors.shut()
-            once(
+            log_once(
                 f"{self._settings.dump_path}: {cause}", f"{cause}; the training continues without the dump of this step"
             )
         except BaseException as cause:
@@ -213,7 +213,7 @@ class Debugger:
 
     def _note_interrupt(self, cause: BaseException | None) -> None:
         """Record in the dumps that the step was interrupted, if `cause`, which is being raised, is an interrupt."""
-        if cause is not None and id(cause) != self._handled and passes(cause):
+        if cause is not None and id(cause) != self._handled and must_propagate(cause):
             for each in (self._parent or self)._with_stages():
                 each._interrupted(f"{reason(cause)} ended the step before it was completely collected")
 
@@ -231,7 +231,7 @@ class Debugger:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 if not self._has_started:
                     raise UsageError(f"start(): {which} is already started; call its stop() first")
-                once(
+                log_once(
                     f"{other._settings.dump_path} not stopped",
                     f"start(): {which} had not been stopped, possibly because an exception ended a batch; it is "
                     "stopped now. Call stop() in a `finally` block if batches may fail",
@@ -297,7 +297,7 @@ class Debugger:
             self._collectors.remind()
             return
         if self._parent is not None:
-            once(
+            log_once(
                 f"step of {self._settings.dump_path}",
                 f"step() of the stage in {self._settings.dump_path} has no effect: the steps of a stage follow "
                 f"its debugger; call step() of the debugger of {self._parent._settings.dump_path} once per "
@@ -458,7 +458,7 @@ class Debugger:
             self._collectors.monitor(opt, self._destination())
             return
         cause = f"monitor {self._settings.dump_path}"
-        once(
+        log_once(
             cause,
             f'monitor(): task "{self._settings.task}" does not monitor optimizers; the call has no effect, as in '
             "msprobe",

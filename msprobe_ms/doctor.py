@@ -24,7 +24,7 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import remove_stale_files
 from msprobe.base.language import translated
-from msprobe.base.log import few, visible
+from msprobe.base.log import join_names, terminal_line
 from msprobe.base.phrase import phrase
 from msprobe.base.verdicts import Gap, Verdicts
 from msprobe.findings.catalogue import dumps as kinds
@@ -148,7 +148,7 @@ def run(options: Options) -> int:
         nonlocal line
         line = text
         if not options.is_json:
-            print(visible(text))
+            print(terminal_line(text))
 
     for each in wrong:
         show(f"installation: WRONG: {each.message}")
@@ -412,4 +412,4 @@ def _count_with_examples(what: str, items: Collection[str]) -> list[str]:
     """Return a list of one phrase with the number of items and some examples; empty without items."""
     if not items:
         return []
-    return [f"{len(items)} {what} ({few(items)})"]
+    return [f"{len(items)} {what} ({join_names(items)})"]

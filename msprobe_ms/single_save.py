@@ -18,8 +18,8 @@ from msprobe.base.checks import nearest, output_folder, quoted, quoted_list
 from msprobe.base.errors import SettingsError, UsageError, reason
 from msprobe.base.files import make_root
 from msprobe.base.framework import FRAMEWORKS, Framework
-from msprobe.base.interrupts import passes
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once
 from msprobe.base.nested import MAX_MEMBERS, is_tensor, type_name
 from msprobe.store.layout import DATA
 from msprobe.store.rl_roots import write_configurations
@@ -50,7 +50,7 @@ class SingleSave:
             only._requested, only._tree = requested, shared_tree(root, chosen)
             cls._instance = only
         elif requested != only._requested:
-            once(
+            log_once(
                 f"SingleSave {root} {chosen}",
                 f"SingleSave({str(root)!r}, {chosen!r}): ignored: a process has one SingleSave, and data is "
                 f"already saved to {only._requested[0]} (fmk {only._requested[1]!r}); construct it once, or use "
@@ -172,7 +172,7 @@ class SingleTree:
         try:
             write_configurations(self._run_root(), data)
         except Exception as cause:  # a failure while collecting never stops the training
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             _log_failure("configurations.json", cause)
 
@@ -197,7 +197,7 @@ class SingleTree:
             else:
                 write(root, place, list(arrays.values()) if isinstance(value, list | tuple) else arrays[""])
         except Exception as cause:  # a failure while collecting never stops the training
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             _log_failure(key, cause)
 
@@ -215,7 +215,7 @@ def _computed_tensors(key: str, value: Any) -> dict[str, Any] | None:
     except NotATensor:
         raise
     except BaseException as cause:  # a container may run user code, or be changed by another thread
-        if passes(cause):
+        if must_propagate(cause):
             raise
         _log_failure(key, cause)
         return None
@@ -228,7 +228,7 @@ def _items(data: object) -> list[tuple[str, Any]]:
     try:
         items = [(k, v) for k, v in islice(data.items(), MAX_MEMBERS)] if isinstance(data, Mapping) else None
     except BaseException as cause:  # may run user code, or be changed by another thread
-        if passes(cause):
+        if must_propagate(cause):
             raise
         _log_failure("data", cause)
         return []
@@ -280,9 +280,9 @@ def _kind(value: object) -> str:
 
 def _log_skipped(cause: str, what: str) -> None:
     """Log an error in one call, once per cause; other values are saved."""
-    once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
+    log_once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
 
 
 def _log_failure(what: str, cause: BaseException) -> None:
     why = cause.strerror if isinstance(cause, OSError) and cause.strerror else reason(cause)
-    once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training continues")
+    log_once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training continues")

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from msprobe.base.errors import MsprobeError, UsageError
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 
 
 class class_or_instance_method:
@@ -97,7 +97,7 @@ class SerializedCalls:
         try:
             work()
         except MsprobeError as cause:  # the caller has already returned
-            once(f"in between: {cause}", f"{cause}")
+            log_once(f"in between: {cause}", f"{cause}")
 
 
 def _is_running(frame: FrameType | None, turn: object) -> bool:

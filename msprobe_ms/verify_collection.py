@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
-from msprobe.base.log import few, logger
+from msprobe.base.log import join_names, logger
 from msprobe.options.declaration import option, positional
 from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import REST, TEXT, whole
@@ -155,7 +155,7 @@ def first_difference(first: Trace, second: Trace) -> str:
             return f"the calls differ: one run is {left}, the other {right}"
         names = list(dict.fromkeys((*left.bits, *right.bits)))
         if differing := [name for name in names if left.bits.get(name) != right.bits.get(name)]:
-            return f"{left}: {few(differing)}"
+            return f"{left}: {join_names(differing)}"
     if not (first.failure or second.failure) and len(first.moments) != len(second.moments):
         longer = max(first.moments, second.moments, key=len)
         return f"{longer[min(len(first.moments), len(second.moments))]}: one run does not reach this step"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, MappingError
 from msprobe.base.files import creating, make_folder, writing
-from msprobe.base.log import few
+from msprobe.base.log import join_names
 from msprobe.base.phrase import phrase
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.core.measures import Measures
@@ -245,7 +245,7 @@ def _say(one: JudgedParameter) -> str:
 def _named(names: Sequence[str]) -> str:
     if not names:
         return ""
-    return f" ({few(names, _MAX_NAMES)})"
+    return f" ({join_names(names, _MAX_NAMES)})"
 
 
 def compare_checkpoints(

@@ -8,7 +8,7 @@ differs, or is on one side only.
 from pathlib import Path
 
 from msprobe.base.files import refuse_existing
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.compare.core.standard import DTYPE
 from msprobe.findings.document import Document, printed
 from msprobe.mapping.user_files import read_data
@@ -42,5 +42,5 @@ def run(
         return exit_code
     summary, *worst = result.lines(top)
     for line in (f"every parameter: {answer}", *worst, summary):
-        print(visible(line))
+        print(terminal_line(line))
     return exit_code

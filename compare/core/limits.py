@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, replacing
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, replace_atomically
 
 NOISE = "noise.json"
 
@@ -149,7 +149,7 @@ EXACT = Limits(LimitSource.EXACT)
 def write_noise(path: Path, limits: Limits) -> None:
     """Write the limits; a concurrent reader sees the old file or the new one. OSError where the disk
     refuses."""
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         file.write("\n".join(_lines(limits)).encode("utf-8", "replace") + b"\n")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from msprobe.base.checks import nearest
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import few, shortened
+from msprobe.base.log import join_names, shortened
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.jobs.outcome import Compared, Task, compared, read_of, tasks_of
 from msprobe.compare.jobs.plan import Job, plan
@@ -97,7 +97,7 @@ def _unknown(comparison: Comparison, name: str) -> str:
     alike = [each for each in known if name.lower() in each.lower()]
     if not alike and (near := nearest(name, known[:_MOST_SEARCHED])):
         alike = [near]
-    names = few(alike or known, _MOST_NAMES)
+    names = join_names(alike or known, _MOST_NAMES)
     word = shortened(name, _MOST_TEXT)
     if alike:
         return translated(
@@ -113,5 +113,5 @@ def _others(tasks: list[Task], chosen: Job) -> Words:
     return phrase(
         "{number} other comparisons ({labels}): choose one with --steps and --ranks",
         number=len(labels),
-        labels=few(labels, _MOST_NAMES),
+        labels=join_names(labels, _MOST_NAMES),
     )

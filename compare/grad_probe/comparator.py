@@ -5,8 +5,8 @@ import io
 from os import PathLike
 from pathlib import Path
 
-from msprobe.base.files import make_folder, replacing, user_path, writing
-from msprobe.base.log import logger, once
+from msprobe.base.files import make_folder, replace_atomically, user_path, writing
+from msprobe.base.log import log_once, logger
 from msprobe.compare.tables.cells import guard
 from msprobe.store.monitor.gradient_files import rank_folder, ranks_in
 
@@ -55,12 +55,12 @@ def write(found: Similarities, output: Path) -> None:
     table.writerows([guard(name), *shares] for name, shares in found.rows().items())
     with writing(output, "choose another output_dir"):
         make_folder(output)
-        with replacing(output / TABLE) as file:
+        with replace_atomically(output / TABLE) as file:
             file.write(text.getvalue().encode("utf-8", "backslashreplace"))
     try:
         from . import pictures  # here: it imports matplotlib, which is optional and takes a second
     except ImportError as err:
-        once(
+        log_once(
             "no matplotlib",
             f"pictures are not drawn ({err}); the table has all values; for pictures run `pip install "
             "'msprobe-ms[monitor]'`",

@@ -6,8 +6,8 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from msprobe.base.files import make_folder, replacing, safe_name
-from msprobe.base.log import shortened, visible
+from msprobe.base.files import make_folder, replace_atomically, safe_name
+from msprobe.base.log import shortened, terminal_line
 
 from .similarity import Similarities
 
@@ -22,10 +22,10 @@ def draw(found: Similarities, folder: Path) -> None:
         axes = FigureCanvasAgg(figure).figure.subplots()
         axes.plot(found.steps, shares, marker="o", markersize=3, linewidth=1)
         # `$` would begin a formula
-        axes.set_title(shortened(visible(name), _TITLE).replace("$", r"\$"))
+        axes.set_title(shortened(terminal_line(name), _TITLE).replace("$", r"\$"))
         axes.set_xlabel("step")
         axes.set_ylabel("share of equal signs")
         axes.grid(alpha=0.3)
-        with replacing(folder / safe_name(f"{name}_similarities.png")) as file, warnings.catch_warnings():
+        with replace_atomically(folder / safe_name(f"{name}_similarities.png")) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of characters that no font here has
             figure.savefig(file, format="png", dpi=100)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.base.log import few, logger
+from msprobe.base.log import join_names, logger
 from msprobe.store.monitor.gradient_files import read_direction, read_summary, steps_in
 from msprobe.store.npy import Array
 
@@ -61,11 +61,11 @@ def matched(one: Mapping[int, Path], other: Mapping[int, Path], what: str, where
     if not both:
         raise NoMatchError(
             f"no matched {what}s for comparison, please check {where[0]} and {where[1]}: the first has "
-            f"{few(one, 5) or 'none'}, the second {few(other, 5) or 'none'}"
+            f"{join_names(one, 5) or 'none'}, the second {join_names(other, 5) or 'none'}"
         )
     for path, numbers in zip(where, (one, other), strict=True):
         if alone := sorted(set(numbers) - set(both)):
-            logger.warning("%s: the %ss %s are not on the other side and are skipped", path, what, few(alone, 5))
+            logger.warning("%s: the %ss %s are not on the other side and are skipped", path, what, join_names(alone, 5))
     return both
 
 
@@ -81,7 +81,7 @@ def similarities(one: Path, other: Path) -> Similarities:
     for step in steps:
         names = [[row[0] for row in read_summary(side[step])[1]] for side in tables]
         if alone := set(names[0]) ^ set(names[1]):
-            logger.warning("step %d: %s only on one side, skipped", step, few(sorted(alone), 5))
+            logger.warning("step %d: %s only on one side, skipped", step, join_names(sorted(alone), 5))
         equal = total = 0.0
         for name in (each for each in names[0] if each not in alone):
             share, size = _of_parameter(one, other, step, name)

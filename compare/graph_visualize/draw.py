@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.log import few, logger
+from msprobe.base.log import join_names, logger
 from msprobe.compare.jobs.plan import Job, Place, Side, SideSource, plan, side
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.findings import finding
@@ -266,4 +266,4 @@ def _check(found: Side, undrawn: list[str]) -> None:
 def _check_trees(path: Path, places: Mapping[Place, SideSource]) -> None:
     trees = sorted({place.tree or "the steps next to them" for place in places})
     if len(trees) > 1:
-        raise UsageError(f"{path}: contains several runs ({few(trees, NAMED)}); give the folder of one of them")
+        raise UsageError(f"{path}: contains several runs ({join_names(trees, NAMED)}); give the folder of one of them")

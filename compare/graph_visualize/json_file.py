@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.files import replacing, writing
+from msprobe.base.files import replace_atomically, writing
 
 from .colours import Task
 from .database import Database
@@ -25,7 +25,7 @@ def write_json(path: Path, database: Database, step: int, rank: int, head: Mappi
     graphs = {source: _graph(database, source, step, rank, task) for source in SOURCES}
     is_compared = bool(graphs["Bench"]["node"])
     made = {**graphs, **head} if is_compared else {**graphs["NPU"], **head}
-    with writing(path), replacing(path) as file:
+    with writing(path), replace_atomically(path) as file:
         for part in json.JSONEncoder(indent=4).iterencode(made):
             file.write(part.encode())
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.base.verdicts import Gap, Verdicts, last_line
 from msprobe.compare.core.layouts import LayoutOptions, Layouts, layouts_of
 from msprobe.mapping.user_files import user_mapping
@@ -137,9 +137,9 @@ def conclude(drawn: "Drawings", *, is_json: bool = False) -> int:
         printed(Document("graph-visualize", answer, verdicts, verdicts.exit_code, files=files, details=details))
         return verdicts.exit_code
     for path in drawn.paths:
-        print(visible(str(path)))
+        print(terminal_line(str(path)))
     if verdicts.exit_code:
-        print(visible(line))
+        print(terminal_line(line))
     return verdicts.exit_code
 
 
@@ -185,5 +185,5 @@ def _write_merged(options: Options, layouts: Layouts | None) -> int:
         answer = Answer("shown", f"merged: {output}", next=findings)
         printed(Document("graph-visualize", answer, Verdicts(), 0, files={"dumps": output}))
         return 0
-    print(visible(str(output)))
+    print(terminal_line(str(output)))
     return 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, replacing
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, replace_atomically
 from msprobe.base.memory import without_gc
 from msprobe.base.version import installed
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
@@ -127,7 +127,7 @@ def write_digests(file: Path) -> None:
         raise DumpError(f"{file}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
     if not is_still:
         raise DumpError(f"{file}: was written while it was read; run again when its training has ended")
-    with replacing(file.with_name(layout.DIGEST)) as opened:
+    with replace_atomically(file.with_name(layout.DIGEST)) as opened:
         opened.write(json.dumps(_as_object(made, before), separators=(",", ":")).encode() + b"\n")
 
 

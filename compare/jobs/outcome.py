@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
-from msprobe.base.files import make_folder, replacing, writing
+from msprobe.base.files import make_folder, replace_atomically, writing
 from msprobe.base.log import logger
 from msprobe.base.memory import without_gc
 from msprobe.base.phrase import Words, phrase
@@ -462,7 +462,7 @@ def _neighbour(table: Path, name: str, suffix: str) -> Path:
 def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
     """Write which row the layer mapping takes for which; it can be given as `-dm`, and says `N/A` where it found
     none."""
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         for ours, theirs in rows.items():
             # A JSON text is a yaml text whatever a dump calls its rows.
             file.write(f"{json.dumps(ours)}: {json.dumps(theirs)}\n".encode())

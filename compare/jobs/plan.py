@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from msprobe.base.errors import UsageError
-from msprobe.base.log import few, logger
+from msprobe.base.log import join_names, logger
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.request import ReadAs
 from msprobe.store import layout
@@ -217,7 +217,7 @@ def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = T
         of_flow = _compared_of_flow(folder.path)
         others = [name for name in others if name not in of_flow]
     if others:
-        names = few(others, _MAX_NAMES)
+        names = join_names(others, _MAX_NAMES)
         made.skipped.append(f"{folder.path}: skipped, since these are neither steps nor ranks: {names}")
 
 
@@ -363,7 +363,7 @@ class _Pairing:
         if None in left or None in right:
             for keys, this, other in ((left, *self._sides), (right, *self._sides[::-1])):
                 if len(keys) > 1:
-                    offered = few(sorted(this.folder_name(name, key, done) for key in keys), _MAX_NAMES)
+                    offered = join_names(sorted(this.folder_name(name, key, done) for key in keys), _MAX_NAMES)
                     option = f", or select one with --{name}s" if name in ("step", "rank") else ""
                     several = f"{this.path}: contains {len(keys)} {name}s, and {other.path} is a single one"
                     raise UsageError(f"{several}; give one of {offered}{option}")
@@ -395,4 +395,4 @@ def _named(name: str, key: object, done: Place) -> str:
 
 
 def _plural(noun: str, names: Sequence[object]) -> str:
-    return f"{noun}{'s' * (len(names) != 1)} {few(names, _MAX_NAMES)}"
+    return f"{noun}{'s' * (len(names) != 1)} {join_names(names, _MAX_NAMES)}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import read_input
-from msprobe.base.log import few
+from msprobe.base.log import join_names
 from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.findings.catalogue.parallel import NOT_NUMBERED
 from msprobe.findings.finding import Finding, Place
@@ -40,7 +40,7 @@ def layouts_of_shards(target: Side, golden: Side) -> Layouts | Finding | None:
         return None
     for name, each, ranks in zip(("target", "golden"), (target, golden), sides, strict=True):
         if len(ranks) > 1 and sorted(ranks) != list(range(len(ranks))):
-            listed = few([str(rank) for rank in sorted(ranks)], _MAX_RANKS)
+            listed = join_names([str(rank) for rank in sorted(ranks)], _MAX_RANKS)
             said = NOT_NUMBERED.sentence(side=name, ranks=listed)
             return Finding(NOT_NUMBERED, Place(str(each.path)), said, fields={"side": name, "ranks": sorted(ranks)})
     first, second = (Layout(len(ranks), len(ranks)) for ranks in sides)

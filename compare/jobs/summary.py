@@ -9,7 +9,7 @@ from itertools import count as count_from
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.phrase import Words
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
@@ -109,7 +109,7 @@ class RequestResult:
         Before it are the findings of merging; these are the answer if nothing else is wrong.
         """
         is_answer = self.first is None and not self.copies_agree
-        said = [visible(finding.reason) for finding in self.of_merging]
+        said = [terminal_line(finding.reason) for finding in self.of_merging]
         yield from () if is_answer else said
         yield from self._compared()
         yield from said if is_answer else ()
@@ -154,13 +154,13 @@ class RequestResult:
             text = _state(outcome)
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
-            yield visible(f"{outcome.label or 'the two'}: {text}")
+            yield terminal_line(f"{outcome.label or 'the two'}: {text}")
         yield from map(str, left_open(self.judged, self.differing, self.unjudged, (o.mode for o in self.outcomes)))
-        yield from map(visible, self.limits)
+        yield from map(terminal_line, self.limits)
         if self.excused is not None:
-            yield visible(excused_phrase(self.excused, self.user_limits))
+            yield terminal_line(excused_phrase(self.excused, self.user_limits))
         for sentence in self.missing:
-            yield visible(f"missing: {sentence}")
+            yield terminal_line(f"missing: {sentence}")
         first = self.first
         if first is None:
             yield str(self._no_difference)

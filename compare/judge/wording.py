@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from msprobe.base.phrase import Phrase, Words, joined, phrase, some
+from msprobe.base.phrase import Phrase, Words, joined, names_phrase, phrase
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.noise import Unseen
 from msprobe.compare.core.reason import Reason, TensorLook, Why
@@ -330,7 +330,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.LAST_GRADIENTS: (
         "the modules of the parameters are paired, and msprobe keeps the gradients of the last micro-batch"
     ),
-    Why.CANDIDATES: lambda r: phrase("Could be {calls}; select one with a mapping", calls=some(r.names)),
+    Why.CANDIDATES: lambda r: phrase("Could be {calls}; select one with a mapping", calls=names_phrase(r.names)),
     Why.TEXT: "{r.name}",
 }
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.log import logger, once
+from msprobe.base.log import log_once, logger
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import coarser_standard, family
 from msprobe.compare.judge.verdict import PASS, Cause, Verdict, judge_measures, unjudged
@@ -53,7 +53,7 @@ def files_by_key(spot: ValueFolder, *, by_index: bool) -> Iterator[tuple[Key, st
     here = [saved for saved in saves if saved.record.file in files]
     if len(here) < len(saves):
         text = f"{spot.folder.path}: {len(saves) - len(here)} saves in its index have no file and are skipped"
-        once(text, text)
+        log_once(text, text)
     for saved in here:
         yield Key(spot.tag, spot.step, spot.rank, spot.micro_step or 0, _id(saved, spot)), saved.record.file
 

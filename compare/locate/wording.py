@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 from math import isnan
 
-from msprobe.base.phrase import Phrase, Words, joined, phrase, some
+from msprobe.base.phrase import Phrase, Words, joined, names_phrase, phrase
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import reasons_phrase
@@ -170,7 +170,7 @@ def _count(parameters: Sequence[str], agreeing: int) -> Phrase:
     )
     if not agreeing and number > 1:
         return text
-    return phrase("{text} ({names})", text=text, names=some(parameters))
+    return phrase("{text} ({names})", text=text, names=names_phrase(parameters))
 
 
 def _number(value: float | Rule) -> str:
@@ -282,7 +282,7 @@ def reason_phrase(finding: Divergence) -> Phrase:
             else "{text}; {number} calls before it could not be judged in full: {names}",
             text=text,
             number=len(hidden),
-            names=some(hidden),
+            names=names_phrase(hidden),
         )
     if finding.grade != "pass":
         return text
@@ -412,7 +412,7 @@ def _(found: Parameters) -> Phrase:
     text = phrase(
         "{number} parameter differs: {names}" if is_one else "{number} parameters differ: {names}",
         number=len(found.names),
-        names=some(found.names),
+        names=names_phrase(found.names),
     )
     if found.total > len(found.names):
         text = phrase("{text} ({total} in the whole step)", text=text, total=found.total)
@@ -483,7 +483,7 @@ def _(found: OtherCall) -> Phrase:
         return phrase(
             "only the {here} makes this call; the {there} calls {others} instead",
             **sides,
-            others=some(found.others),
+            others=names_phrase(found.others),
         )
     if found.goes_on and found.known_as:
         return phrase(
@@ -501,7 +501,7 @@ def _(found: OtherCall) -> Phrase:
 
 @describe.register
 def _(found: Unclear) -> Phrase:
-    missing = phrase(_MISSING[found.missing], names=some(found.names), side=found.side)
+    missing = phrase(_MISSING[found.missing], names=names_phrase(found.names), side=found.side)
     if not found.difference:
         return missing
     return phrase("{what}; {missing}", what=_difference(found.difference), missing=missing)

@@ -13,8 +13,8 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]  # ships without types
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import read_input, replacing, writing
-from msprobe.base.log import few, logger, visible
+from msprobe.base.files import read_input, replace_atomically, writing
+from msprobe.base.log import join_names, logger, terminal_line
 from msprobe.base.phrase import Words
 from msprobe.base.verdicts import Verdicts, last_line
 from msprobe.compare.tables.cells import Cell, guard, share
@@ -63,7 +63,7 @@ def read_choice(path: Path) -> Choice:
         if key not in _KEYS:
             near = get_close_matches(str(key), _KEYS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            logger.warning("%s: the key %s is ignored%s", path, visible(str(key)[:80]), hint)
+            logger.warning("%s: the key %s is ignored%s", path, terminal_line(str(key)[:80]), hint)
     api = _texts(path, inputs, "api", _EXAMPLE)
     if not api:
         raise UsageError(f"{path}: api is missing or empty; {_EXAMPLE}")
@@ -151,9 +151,11 @@ class Merged:
     def notes(self) -> Iterator[str]:
         """Say which ranks lack which records."""
         for names, ranks in self.lacking.items():
-            which = f"missing on rank {ranks[0]}:" if len(ranks) == 1 else f"missing on ranks {few(ranks, _NAMED)}:"
+            which = (
+                f"missing on rank {ranks[0]}:" if len(ranks) == 1 else f"missing on ranks {join_names(ranks, _NAMED)}:"
+            )
             number = f"{len(names)} of {len(self.keys)} records"
-            yield f"{which} {number}, as with pipeline stages: {few(names, _NAMED)}"
+            yield f"{which} {number}, as with pipeline stages: {join_names(names, _NAMED)}"
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -237,7 +239,7 @@ def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choic
         )
     for at, entry in enumerate(choice.api):
         if at not in used:
-            logger.warning("%s: no record name contains %s", config, visible(entry))
+            logger.warning("%s: no record name contains %s", config, terminal_line(entry))
     for title, ranks in without.items():
         if len(ranks) == len(paths):
             raise UsageError(
@@ -305,7 +307,7 @@ def write_workbook(path: Path, merged: Merged) -> None:
             sheet.append(merged.titles)
             for row in part:
                 sheet.append([None if cell == "" else _set(sheet, cell) for cell in row])
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         book.save(file)
 
 

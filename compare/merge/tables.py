@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import open_input, open_text
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.compare.tables.cells import Cell, is_number, number
 from msprobe.compare.tables.columns import columns
 from msprobe.compare.tables.sheet import SUMMARY
@@ -198,7 +198,7 @@ def tables_of_ranks(folder: Path) -> dict[int, Path]:
                 why_not = "a folder; to merge its tables, give it with -i"
             elif _ONE_CARD.fullmatch(entry.name):
                 why_not = "the table of a single card"
-            logger.info("%s is skipped: %s", visible(str(entry)), why_not)
+            logger.info("%s is skipped: %s", terminal_line(str(entry)), why_not)
             continue
         rank = int(named[1])
         if rank in found:

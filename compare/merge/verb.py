@@ -18,7 +18,7 @@ any rank, or a rank's table lacks a column of `compare_index`; 2 the command was
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.options.declaration import option
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH, one_of
@@ -81,5 +81,5 @@ def run(options: Options) -> int:
         )
         return verdicts.exit_code
     for text in (*paths, *notes, line):
-        print(visible(str(text)))
+        print(terminal_line(str(text)))
     return verdicts.exit_code

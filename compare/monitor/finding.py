@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.base.log import few
+from msprobe.base.log import join_names
 from msprobe.base.phrase import Words
 from msprobe.base.verdicts import Verdicts
 from msprobe.findings.kind import Kind
@@ -142,7 +142,7 @@ class Result:
             )
         else:
             state, line = "differs", f"first divergence: {found.stage.name} of {found.target} at step {found.step}"
-            facts += [("ranks", few(found.ranks, 8)), ("what it means", found.stage.sentence(found.cause.value))]
+            facts += [("ranks", join_names(found.ranks, 8)), ("what it means", found.stage.sentence(found.cause.value))]
             facts += [(f"{found.statistic} of A", found.a), (f"{found.statistic} of B", found.b)]
             facts.append(("previous target of the backward pass, which agrees", found.agreeing))
         rows = [(one.kind, one.stage.name, one.left, one.targets) for one in self.stages]

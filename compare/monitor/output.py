@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from msprobe.base.files import make_folder, refuse_existing, replacing, writing
+from msprobe.base.files import make_folder, refuse_existing, replace_atomically, writing
 from msprobe.base.log import logger
 from msprobe.findings.data import as_data
 from msprobe.findings.document import Document, as_object
@@ -41,7 +41,7 @@ def write(result: Result, folder: Path) -> dict[str, Path]:
                     logger.info("no picture: matplotlib is not installed; run `pip install 'msprobe-ms[monitor]'`")
             texts[folder / SUMMARY] = _json(as_object(document_of(result, files=written)))
             for path, text in texts.items():  # the document last: all others exist where it does
-                with replacing(path) as file:
+                with replace_atomically(path) as file:
                     file.write(text)
     return written
 
@@ -69,7 +69,7 @@ def _draw(result: Result, path: Path) -> bool:
             axes.tick_params(labelsize=7)
             if step is not None:
                 axes.axvline(step, color="crimson", linewidth=0.8)
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         figure.savefig(file, format="png", dpi=110)
     return True
 

@@ -9,8 +9,8 @@ from shlex import quote
 
 import numpy as np
 
-from msprobe.base.log import few
-from msprobe.base.phrase import Phrase, Words, joined, phrase, some, some_of
+from msprobe.base.log import join_names
+from msprobe.base.phrase import Phrase, Words, joined, names_phrase, parts_phrase, phrase
 from msprobe.base.version import tool
 from msprobe.findings.data import as_data
 from msprobe.findings.finding import Answer, Finding, Place, Suggestion
@@ -46,9 +46,9 @@ def stages(result: Result) -> Iterator[Words]:
     """Return the kinds that left the band at the step of a finding, and those that did not."""
     left = [stage for stage in result.stages if stage.left]
     inside = [stage for stage in result.stages if not stage.left]
-    yield phrase("left the band at this step: {kinds}", kinds=some_of(map(_of_stage, left), _MAX_KINDS))
+    yield phrase("left the band at this step: {kinds}", kinds=parts_phrase(map(_of_stage, left), _MAX_KINDS))
     if inside:
-        yield phrase("stayed inside: {kinds}", kinds=some_of(map(_of_stage, inside), _MAX_KINDS))
+        yield phrase("stayed inside: {kinds}", kinds=parts_phrase(map(_of_stage, inside), _MAX_KINDS))
 
 
 def about(result: Result) -> Iterator[Words]:
@@ -70,11 +70,11 @@ def about(result: Result) -> Iterator[Words]:
     if result.passed:
         yield phrase(
             "gradients left the band for one step, as at a kink of an activation: step {steps}",
-            steps=some(result.passed, 8),
+            steps=names_phrase(result.passed, 8),
         )
     for side, ranks in result.lost_ranks.items():
         if ranks:
-            yield phrase("unmatched: rank {ranks} of {side}", ranks=some(ranks, 8), side=side)
+            yield phrase("unmatched: rank {ranks} of {side}", ranks=names_phrase(ranks, 8), side=side)
     yield from map(_unmatched, result.unmatched)
     alike: dict[tuple[int, bool, str], list[str]] = {}
     for one_kind in result.uncommon:
@@ -86,15 +86,17 @@ def about(result: Result) -> Iterator[Words]:
             else ("{number} step" if count == 1 else "{number} steps"),
             number=count,
         )
-        yield phrase("not compared: {steps} of {kinds}, in {side} alone", steps=steps, kinds=some(kinds, 12), side=side)
+        yield phrase(
+            "not compared: {steps} of {kinds}, in {side} alone", steps=steps, kinds=names_phrase(kinds, 12), side=side
+        )
     yield from result.notes
 
 
 def _unmatched(one: Unmatched) -> Phrase:
     what = (
-        phrase("{number} of {kind}: {names}", number=len(one.names), kind=one.kind, names=some(one.names))
+        phrase("{number} of {kind}: {names}", number=len(one.names), kind=one.kind, names=names_phrase(one.names))
         if one.names
-        else phrase("statistics of {kind}: {names}", kind=one.kind, names=some(one.statistics))
+        else phrase("statistics of {kind}: {names}", kind=one.kind, names=names_phrase(one.statistics))
         if one.statistics
         else phrase("all of {kind}", kind=one.kind)
     )
@@ -144,7 +146,7 @@ def _answer(result: Result) -> Phrase:
     others = f" and {finding.left - 1} of {finding.targets - 1} others" if finding.left > 1 else ""
     micro = f", micro step {finding.micro_step}" if finding.micro_step else ""
     of = "rank" if len(finding.ranks) == 1 else "ranks"
-    where = f"at step {finding.step}{micro} on {of} {few(finding.ranks, 8)}"
+    where = f"at step {finding.step}{micro} on {of} {join_names(finding.ranks, 8)}"
     return phrase(
         "first divergence: {what}: {how_far}",
         what=f"{finding.stage.name} of {finding.target}{others} {where}",
@@ -219,7 +221,7 @@ def _finding(finding: MonitorDivergence, result: Result) -> Finding:
         phrase("in {finding.kind} {finding.left} of {finding.targets} leave the band at this step", finding=finding)
     ]
     if len(finding.ranks) > 1:
-        evidence.append(phrase("on ranks {ranks}", ranks=some(finding.ranks, 8)))
+        evidence.append(phrase("on ranks {ranks}", ranks=names_phrase(finding.ranks, 8)))
     evidence += _restrictions(finding)
     place = Place(finding.target, step=finding.step, rank=finding.ranks[0], micro_step=finding.micro_step)
     fields = {**as_data(finding), "basis": finding.basis.name.lower()}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.options.declaration import OUTPUT, option, positional
 from msprobe.options.groups import AnswerFormat, ExitZero, output_option
 from msprobe.options.kinds import FLAG, PATH
@@ -80,8 +80,8 @@ def run(options: Options) -> int:
     else:
         answer = list(lines(result))
         for line in answer[:-1]:
-            print(visible(line))
+            print(terminal_line(line))
         if written:
-            print(visible(f"written: {', '.join(map(str, written.values()))}"))
-        print(visible(answer[-1]))
+            print(terminal_line(f"written: {', '.join(map(str, written.values()))}"))
+        print(terminal_line(answer[-1]))
     return exit_code

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.log import few
+from msprobe.base.log import join_names
 from msprobe.compare.core.layouts import Layout
 from msprobe.compare.jobs.plan import side
 from msprobe.store import layout as files
@@ -62,13 +62,13 @@ def _check_ranks(folder: Path, ranks: Mapping[int, Path], layout: Layout, which:
     wanted = set(range(layout.ranks))
     if lacking := sorted(wanted - ranks.keys()):
         raise UsageError(
-            f"{folder}: of the {layout.ranks} ranks of the {which} (--rank-size), {few(lacking, NAMED)} "
+            f"{folder}: of the {layout.ranks} ranks of the {which} (--rank-size), {join_names(lacking, NAMED)} "
             f"{('is' if len(lacking) == 1 else 'are')} missing; copy the dumps of all ranks into one folder, or "
             "give the sizes of this run"
         )
     if more := sorted(ranks.keys() - wanted):
         raise UsageError(
-            f"{folder}: also contains rank {few(more, NAMED)}, beyond the {layout.ranks} ranks of the {which} "
+            f"{folder}: also contains rank {join_names(more, NAMED)}, beyond the {layout.ranks} ranks of the {which} "
             "(--rank-size); give the total number of ranks of the run"
         )
 

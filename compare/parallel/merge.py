@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msprobe.base import names
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import make_folder, replace_atomically
 from msprobe.base.phrase import phrase
 from msprobe.compare.core.layouts import Layout, Layouts
 from msprobe.findings.catalogue import parallel as kinds
@@ -403,7 +403,7 @@ def _report(tally: Tally, layout: Layout, copy: int) -> dict[str, Any]:
 
 
 def _write_json(path: Path, members: Iterable[tuple[str, Any]]) -> None:
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         for text in _object(members, 1):
             file.write(text.encode("ascii"))
         file.write(b"\n")

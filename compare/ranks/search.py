@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
-from msprobe.base.files import replacing
+from msprobe.base.files import replace_atomically
 from msprobe.base.schema import KEYS
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall, calls_with
@@ -225,7 +225,7 @@ def write_calls(path: Path, comparison: Comparison, located: Located) -> None:
     call_of = comparison.pairs.call_of.tolist()
     is_wrong = ((comparison.grades == GRADES.index("error")) & ~comparison.is_input).tolist()
     met: set[str] = set()
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         file.write(b"{")
         made = enumerate(rows(comparison, located, with_stack=False))
         for place, found in groupby(made, lambda numbered: call_of[numbered[0]]):

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from msprobe.base.files import make_folder
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.phrase import Words
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.jobs.outcome import Outcome
@@ -104,14 +104,14 @@ class FlowResult:
     @property
     def headline(self) -> str:
         """Return the first difference in one line, or that there is none."""
-        return visible(printable(" ".join(str(self.answer).split())))
+        return terminal_line(printable(" ".join(str(self.answer).split())))
 
     def lines(self) -> Iterator[str]:
         """Return the lines: configurations, key data, stages, what is missing; then the first difference, why, what to
         do, and others."""
         for line in map(str, self._lines()):
             text = line if line.startswith("  ") else " ".join(line.split())
-            yield visible(printable(text))
+            yield terminal_line(printable(text))
 
     def _lines(self) -> Iterator[Words]:
         yield from wording.configurations(self.configurations, self.top)
@@ -208,7 +208,7 @@ class Stepwise:
         """Return one line for each step, then all lines of the first step that differs."""
         for step, result in self.results.items():
             yield f"step {step}: {result.headline}"
-        yield from (visible(f"missing: {each}") for each in self.missing)
+        yield from (terminal_line(f"missing: {each}") for each in self.missing)
         if self.first is not None:
             yield f"the first step in which something differs is {self.first}:"
             yield from self.results[self.first].lines()

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msprobe.base.log import few
+from msprobe.base.log import join_names
 from msprobe.base.phrase import Words, joined, phrase
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import count, unravel
@@ -206,7 +206,7 @@ def others(first: First, walked: Sequence[Seen], top: int) -> Iterator[str]:
     that begin."""
     before = walked[: walked.index(first.seen)]
     if unjudged := [f"{seen.item.kind} {seen.item.name}" for seen in before if seen.role == "unjudged"]:
-        yield f"not judged before it: {few(dict.fromkeys(unjudged), _MAX_NAMES)}"
+        yield f"not judged before it: {join_names(dict.fromkeys(unjudged), _MAX_NAMES)}"
     if not first.item.is_beyond:
         beyond = next((seen.item for seen in walked if seen.item.is_beyond), None)
         where = f"the first beyond it: {item_text(beyond)}" if beyond else "nothing is beyond it"

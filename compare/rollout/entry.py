@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.files import refuse_existing, replacing, writing
+from msprobe.base.files import refuse_existing, replace_atomically, writing
 from msprobe.base.phrase import phrase
 from msprobe.base.verdicts import last_line
 from msprobe.compare.tables.cells import Cell, number
@@ -61,7 +61,7 @@ def write(result: RolloutResult, folder: Path, form: str) -> dict[str, Path]:
                     continue
                 written[name] = folder / f"rollout_{name}.{form}"
                 write_table(written[name], columns, rows, form, title=name)
-            with replacing(summary) as file:
+            with replace_atomically(summary) as file:
                 text = text_of(as_object(document_of(result, written, tables)))
                 file.write(text.encode("utf-8", "replace"))
     return written

@@ -18,7 +18,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.options.declaration import OUTPUT, option, positional
 from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import PATH, TEXT, one_of, whole
@@ -132,7 +132,7 @@ def run(options: Options) -> int:
         printed(document_of(result, written))
         return result.verdicts.exit_code
     for line in result.lines(options.top):
-        print(visible(line))
-    print(visible(f"written: {', '.join(map(str, written.values()))}"))
-    print(visible(answer_of(result).line))
+        print(terminal_line(line))
+    print(terminal_line(f"written: {', '.join(map(str, written.values()))}"))
+    print(terminal_line(answer_of(result).line))
     return result.verdicts.exit_code

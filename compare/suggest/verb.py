@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.files import creating, make_folder, refuse_existing, writing
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.verdicts import Verdicts
 from msprobe.options.declaration import OUTPUT, option, positional
 from msprobe.options.groups import JsonAnswer
@@ -106,7 +106,7 @@ def run(options: Options) -> int:
         printed(document("shown", lines[-1], 0, (review,)))
         return 0
     for line in lines:
-        print(visible(line))
+        print(terminal_line(line))
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msprobe.base.files import replacing
+from msprobe.base.files import replace_atomically
 from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.compare.core.noise import Noise, RoundingLeft
 from msprobe.compare.core.reason import Why
@@ -472,7 +472,7 @@ def write_advice(path: Path, named: Sequence[tuple[int, str]], why: str = _ALL_W
     text = f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {why}\n"
     for number, name in named[:1]:
         text = f"Line: {number}\nSuspect Nodes: {_one_line(name)}\nExpert Advice: {advice_on(name)}\n"
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         file.write(text.encode("utf-8", "replace"))
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from msprobe.base.files import replacing, temporary_file
+from msprobe.base.files import replace_atomically, temporary_file
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.workers.run import Lost, cores, run
@@ -33,7 +33,7 @@ _SPECIAL = re.compile('[",\r\n]').search
 
 def write_csv(path: Path, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> None:
     """Write rows as they come; numbers with all their digits, so that they read back as the same floats."""
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         _write_headings(file, columns)
         rest = iter(rows)
         while made := list(islice(rest, _AT_ONCE)):
@@ -87,7 +87,7 @@ def write_csv_of(
     count = (workers or cores()) if size >= WORTH_SHARES else 1
     cuts = [(size * n // count, size * (n + 1) // count) for n in range(count)]
     if count == 1:
-        with replacing(path) as file:
+        with replace_atomically(path) as file:
             _write_headings(file, columns)
             _write_stretches(file, comparison, located, with_stack, *cuts[0])
         return
@@ -101,7 +101,7 @@ def write_csv_of(
         for at, result in run(_write_share, shares, workers=count):
             if isinstance(result, Lost):  # whatever it died of, its rows are not lost
                 _write_share(shares[at])
-        with replacing(path) as file:
+        with replace_atomically(path) as file:
             _write_headings(file, columns)
             for share, _ in shares:
                 with open(share, "rb") as lines:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from msprobe.base.files import replacing
+from msprobe.base.files import replace_atomically
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.user_limits import Excused, ExcusedCounts
 from msprobe.compare.judge.judged import Comparison
@@ -41,7 +41,7 @@ def write_json(
         "harmless": [as_object(one, comparison.target.step, comparison.target.rank) for one in located.harmless],
     }
     titles = [c.title for c in columns]
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         file.write(json.dumps(head, ensure_ascii=False, indent=1)[:-2].encode("utf-8", "replace"))
         file.write(b',\n "rows": [')
         for at, row in enumerate(rows):

@@ -13,7 +13,7 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import IO, Any
 
-from msprobe.base.files import replacing
+from msprobe.base.files import replace_atomically
 from msprobe.base.version import tool
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade
@@ -154,7 +154,7 @@ def write_sheet(
     """
     frame = _Frame(columns, tuple(summary))
     rest, colour_of = iter(rows), iter(repeat(None) if colours is None else colours)
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
+    with replace_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
         lengths: list[int] = []
         while (first := next(rest, None)) is not None or not lengths:  # one sheet even without rows
             part = () if first is None else chain((first,), islice(rest, ROWS_IN_A_SHEET - 1))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from msprobe.base.files import replacing
+from msprobe.base.files import replace_atomically
 
 from .cells import Cell
 from .columns import Column
@@ -32,6 +32,6 @@ def objects(columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> list
 
 def write_text(path: Path, made: object) -> None:
     """Write JSON, with a `?` for what UTF-8 cannot hold, other objects as texts; whole or not at all."""
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         text = json.dumps(made, ensure_ascii=False, indent=1, default=str)
         file.write(text.encode("utf-8", "replace") + b"\n")

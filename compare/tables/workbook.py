@@ -6,7 +6,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.files import replacing
+from msprobe.base.files import replace_atomically
 
 from .cells import Cell
 from .columns import Column
@@ -55,7 +55,7 @@ class Workbook:
 
     def save(self, path: Path) -> None:
         """Write the file."""
-        with replacing(path) as file:
+        with replace_atomically(path) as file:
             self._book.save(file)
 
     def _sheet(

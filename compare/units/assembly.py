@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from msprobe.base.phrase import Words, joined, phrase, some
+from msprobe.base.phrase import Words, joined, names_phrase, phrase
 from msprobe.compare.ranks.collectives import RankSummary, connect
 from msprobe.findings.finding import Finding
 from msprobe.report.document import Meeting, Unit
@@ -171,7 +171,7 @@ class Assembly:
         several = max(by_step.values(), key=len, default={})
         if len(several) < 2:
             return ""
-        groups = joined([some(ranks, 8) for ranks in several.values()], "{before}; {after}")
+        groups = joined([names_phrase(ranks, 8) for ranks in several.values()], "{before}; {after}")
         return phrase(
             "the ranks have {number} different lists of calls{which}, as with pipeline or tensor parallelism; "
             "each is shown as recorded; to merge the ranks of a model first, give --rank-size, --tp and --pp",

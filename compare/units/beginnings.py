@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from msprobe.base.phrase import Words, phrase, some
+from msprobe.base.phrase import Words, names_phrase, phrase
 from msprobe.compare.core.reason import Why
 from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import events
@@ -97,7 +97,7 @@ def _evidence(finding: Divergence, comparison: Comparison, located: Located, pla
     if len(marked) > _SHOWN:
         yield phrase("and {number} more records of the call", number=len(marked) - _SHOWN)
     if finding.hidden:
-        hidden = some(finding.hidden, _SHOWN)
+        hidden = names_phrase(finding.hidden, _SHOWN)
         yield phrase("these earlier calls could not be judged completely: {names}", names=hidden)
 
 

@@ -101,7 +101,7 @@ class Updates:
 
         This comes last: results that were computed from these parameters are judged as if they had only drifted.
         """
-        if not comparison.target.step or self._limits.is_exact:
+        if not comparison.target.step or self._limits.is_exact or (comparison.equal == EQUAL).all():
             return comparison, located
         rows = [row for row, reasons in comparison.reasons.items() if is_open_drift(reasons)]
         if (running := _running_apart(comparison, self._limits)) and not self._before():

@@ -14,7 +14,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msprobe.base.errors import UsageError
-from msprobe.base.log import once, visible
+from msprobe.base.log import log_once, terminal_line
 from msprobe.base.version import installed
 
 from .lost import Lost
@@ -139,7 +139,7 @@ def _why(err: BaseException) -> str:
     """The words of the innermost cause, on one line."""
     while (cause := err.__cause__ or err.__context__) is not None and str(cause):
         err = cause
-    return visible(" ".join(str(err).split()))[:200] or type(err).__name__
+    return terminal_line(" ".join(str(err).split()))[:200] or type(err).__name__
 
 
 def _run_checked(function: Callable[[Task], Result], task: Task, ours: str) -> Result:
@@ -159,7 +159,7 @@ def _check_cluster(client: "Client", scheduler: str, empty_since: float) -> floa
         return 0.0
     now = time.monotonic()
     if not empty_since:
-        once("cluster", f"the cluster at {scheduler} currently has no workers; waiting for one")
+        log_once("cluster", f"the cluster at {scheduler} currently has no workers; waiting for one")
         return now
     if now - empty_since > NO_WORKERS:
         raise UsageError(

@@ -31,7 +31,7 @@ from functools import partial
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeVar
 
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 
 from .lost import Lost
 
@@ -93,7 +93,7 @@ def in_pool(
         for worker in pool.workers:
             worker.end()
     if pool.waiting:
-        once("workers", "no worker process could be started; the work continues in this process")
+        log_once("workers", "no worker process could be started; the work continues in this process")
     for at in pool.waiting:
         if pool.deaths[at]:  # what has killed a worker is not let near this process
             yield at, Lost("Its worker process died, and another could not be started.")

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.version import installed
 from msprobe.store.lock import claim
 
@@ -40,7 +40,7 @@ class Resume:
             self._give_up(err)
             return
         if self._number is None:
-            once(
+            log_once(
                 f"{self._path}: held",
                 f"{self._path.parent}: another process runs the same comparison; this one computes everything and "
                 "cannot be resumed",
@@ -73,7 +73,7 @@ class Resume:
             try:
                 os.unlink(self._path)
             except OSError as err:
-                once(f"{self._path}: left", f"{self._path}: cannot be removed ({err.strerror}); delete it manually")
+                log_once(f"{self._path}: left", f"{self._path}: cannot be removed ({err.strerror}); delete it manually")
         self.close()
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class Resume:
             os.write(number, self._head)
 
     def _give_up(self, err: OSError) -> None:
-        once(
+        log_once(
             f"{self._path.parent}: no journal",
             f"{self._path.parent}: the progress of the comparison cannot be saved here ({err.strerror}); it "
             "continues, but cannot be resumed if it is interrupted",

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import make_folder, open_text, replacing
+from msprobe.base.files import make_folder, open_text, replace_atomically
 from msprobe.base.names import PARAMETER
 from msprobe.graph_save.gather.entry import full_names
 from msprobe.graph_save.gather.ir_dataflow import GraphDataflow
@@ -244,7 +244,7 @@ def _cells(source: Source) -> Row:
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
     try:
         make_folder(path.parent)
-        with replacing(path) as file:
+        with replace_atomically(path) as file:
             text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
             writer = csv.DictWriter(text, columns, restval="")
             writer.writeheader()

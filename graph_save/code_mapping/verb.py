@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.log import few, visible
+from msprobe.base.log import join_names, terminal_line
 from msprobe.options.declaration import OUTPUT, option
 from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import FLAG, PATH
@@ -66,14 +66,14 @@ def run(options: Options) -> int:
             task = f"code_mapping {ir.absolute()} {data.absolute()}"
             timestamp = stack.enter_context(claimed(output, task, lambda timestamp: [_table(output, timestamp)]))
         result = map_dump(graph, data, _table(output, timestamp), in_place=options.in_place)
-    where = few(result.files)
+    where = join_names(result.files)
     parts = [f"{where}: {result.mapped} of {result.values} values have source lines"]
     if result.parameters:
         parts.append(f"{result.parameters} belong to parameters, which have no source line")
     if result.without_line:
-        parts.append(f"the graph has no source line for {few(result.without_line)}")
+        parts.append(f"the graph has no source line for {join_names(result.without_line)}")
     if result.unknown:
-        parts.append(f"the graph does not contain {few(result.unknown)}; give the text of the dumped graph")
+        parts.append(f"the graph does not contain {join_names(result.unknown)}; give the text of the dumped graph")
     line, exit_code = "; ".join(parts), int(bool(result.unknown))
     if options.is_json:
         from msprobe.base.verdicts import Verdicts
@@ -93,7 +93,7 @@ def run(options: Options) -> int:
         verdicts, files = Verdicts(result.mapped, len(findings)), {"tables": result.files}
         printed(Document("code-mapping", answer, verdicts, exit_code, files=files, details=details))
         return exit_code
-    print(visible(line))
+    print(terminal_line(line))
     return exit_code
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import open_input
-from msprobe.base.log import few
+from msprobe.base.log import join_names
 from msprobe.base.scope import contains
 from msprobe.base.version import tool
 from msprobe.findings.catalogue.collecting import NOT_DUMPED, NOT_GATHERED
@@ -164,9 +164,9 @@ def _line(gathered: Gathered) -> str:
     graphs = f"{gathered.graphs} graph{'s' * (gathered.graphs != 1)}"
     text = f"{gathered.folder}: {gathered.kernels} kernels of {graphs}, {gathered.values} values"
     if gathered.lost:
-        text += f"; LOST: {few(gathered.lost)}"
+        text += f"; LOST: {join_names(gathered.lost)}"
     if gathered.without_lines:
-        text += f"; the graph has no source line for {few(gathered.without_lines)}"
+        text += f"; the graph has no source line for {join_names(gathered.without_lines)}"
     if gathered.framework_lines_only:
-        text += f"; only source lines of the framework for {few(gathered.framework_lines_only)}"
+        text += f"; only source lines of the framework for {join_names(gathered.framework_lines_only)}"
     return "; ".join([text, *(f"note: {note}" for note in gathered.notes)])

@@ -13,7 +13,7 @@ dumped. 2: the command was wrong, or RAW does not contain a kernel dump.
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.options.declaration import option, positional
 from msprobe.options.groups import JsonAnswer, Selection, Workers, output_option
 from msprobe.options.kinds import PATH, one_of
@@ -70,5 +70,5 @@ def run(options: Options) -> int:
         printed(Document("gather", answer, verdicts, exit_code, files={"dumps": options.output}, details=details))
         return exit_code
     for line in report.lines:
-        print(visible(line))
+        print(terminal_line(line))
     return exit_code

@@ -21,7 +21,7 @@ from msprobe.base.checks import quoted
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import MAX_TABLE_BYTES, read_input
 from msprobe.base.framework import AnyModel
-from msprobe.base.log import logger, once
+from msprobe.base.log import log_once, logger
 from msprobe.base.names import depends_on_number, unmatched, with_any_number
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
@@ -98,7 +98,7 @@ class KernelDump:
         machine = this_machine()
         self._switch: Switch | None = None
         if dump_settings.captures_one_api(settings, machine):
-            once(
+            log_once(
                 "api capture",
                 f"level L2: capturing the kernels of {dump_settings.requested_api(settings)} is not supported "
                 "beyond generating its settings: this version cannot enable the dump of the Ascend runtime; the "
@@ -107,7 +107,7 @@ class KernelDump:
             return
         plan = plan_of(settings, machine)
         for note in plan.notes:
-            once(f"kernel dump {note}", note)
+            log_once(f"kernel dump {note}", note)
         self._switch = self._begin(plan, machine)
         atexit.register(self._finish)
 

@@ -18,7 +18,7 @@ import mindspore
 from mindspore import _c_expression
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.frameworks.mindspore.executors import api, executor
 
 from .dump_settings import IDLE_ITERATION, path_problem
@@ -65,7 +65,7 @@ def set_variables(file: Path, acl: bool) -> Callable[[], None]:
     """Set the variables of the framework and, with `acl`, the Ascend runtime; return a function that restores them."""
     previous = {name: os.environ.get(name) for name in (CONFIG, ACL_CONFIG)}
     if previous[CONFIG]:
-        once(CONFIG, f"{CONFIG} was {previous[CONFIG]}; level L2 sets it to {file}")
+        log_once(CONFIG, f"{CONFIG} was {previous[CONFIG]}; level L2 sets it to {file}")
     _dump_folders.append(file.parent)
     _set(CONFIG, str(file))
     _set(ACL_CONFIG, str(file) if acl else None)

@@ -24,8 +24,8 @@ from mindspore import dtype as mstype
 from mindspore.common.dtype import Type
 
 from msprobe.base.errors import reason
-from msprobe.base.interrupts import passes
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once
 from msprobe.base.statistic import Array
 from msprobe.frameworks.mindspore.at_compile import AtCompile
 from msprobe.graph_save.calls import GraphCalls, Value
@@ -103,7 +103,7 @@ def wait(folder: Path, timeout: float = TIMEOUT) -> bool:
     while not any(folder.glob(f"{STEP_DONE}_*.npy")):
         if time.monotonic() > until:
             what = f"{folder}: the framework did not write all tensors of a step within {timeout:.0f} s"
-            once(what, f"{what}; the existing tensors are used")
+            log_once(what, f"{what}; the existing tensors are used")
             return False
         time.sleep(0.05)
     return True
@@ -235,7 +235,7 @@ class TensorFiles:
         step = self._root / f"step{self._step}"
         ranks = list(step.glob("rank*")) if step.is_dir() else []
         if not ranks:
-            once(f"no files in {step}", f"{step}: the framework did not write any tensors of this step")
+            log_once(f"no files in {step}", f"{step}: the framework did not write any tensors of this step")
         for rank in ranks:
             wait(rank)
             replay(rank, plan, listener)
@@ -250,9 +250,9 @@ class TensorFiles:
         try:
             next_step()
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             what = f"the framework could not count a step of its tensor files: {reason(cause)}"
-            once(what, f"{what}; the training continues")
+            log_once(what, f"{what}; the training continues")
         shutil.rmtree(self._root / f"step{self._step}", ignore_errors=True)
         self._step += 1

@@ -28,7 +28,7 @@ static void put(struct text *to, const char *key, const char *value)
     to->length += of_key + of_value;
 }
 
-/* Return whether the current exception is an interrupt, by `interrupts.passes`; the exception remains set. */
+/* Return whether the current exception is an interrupt, by `interrupts.must_propagate`; the exception remains set. */
 static int is_interrupt(void)
 {
     PyObject *type, *cause, *trace; /* new */
@@ -37,7 +37,7 @@ static int is_interrupt(void)
     if (trace != NULL)
         PyException_SetTraceback(cause, trace);
     PyObject *module = PyImport_ImportModule("msprobe.base.interrupts");             /* new */
-    PyObject *answer = module ? PyObject_CallMethod(module, "passes", "O", cause) : NULL; /* new */
+    PyObject *answer = module ? PyObject_CallMethod(module, "must_propagate", "O", cause) : NULL; /* new */
     int found = answer == Py_True;
     Py_XDECREF(module);
     Py_XDECREF(answer);

@@ -13,7 +13,7 @@ from typing import Any
 
 from .errors import SettingsError
 from .files import user_path
-from .interrupts import passes
+from .interrupts import must_propagate
 
 Check = Callable[[object], Any]
 
@@ -23,7 +23,7 @@ def quoted(value: object) -> str:
     try:
         text = json.dumps(_truncated(value), ensure_ascii=False, default=repr)
     except BaseException as cause:  # foreign code
-        if passes(cause):
+        if must_propagate(cause):
             raise
         text = f"<{type.__dict__['__name__'].__get__(type(value))}>"
     return text if len(text) <= 80 else f"{text[:77]}..."

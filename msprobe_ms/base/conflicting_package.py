@@ -31,9 +31,9 @@ def warn_if_installed() -> None:
     """Log, once, if `mindstudio-probe` is installed, and what to do."""
     version = installed_version()
     if version:
-        from .log import once
+        from .log import log_once
 
-        once(
+        log_once(
             "neighbour",
             f"{NAME} {version} and msprobe-ms are both installed; both are imported as `msprobe` and overwrite "
             f"each other's files. Run `pip uninstall {NAME} msprobe-ms`, then install only one of them",

@@ -7,7 +7,7 @@ MsprobeError
   UsageError        an API was called in the wrong order
 """
 
-from .interrupts import passes
+from .interrupts import must_propagate
 
 _MAX_REASON_LENGTH = 1000
 """Maximum number of characters of a reason."""
@@ -42,7 +42,7 @@ def reason(cause: BaseException) -> str:
     try:
         text = str.__str__(str(cause))[:_MAX_REASON_LENGTH]
     except BaseException as raised:  # foreign code
-        if passes(raised):
+        if must_propagate(raised):
             raise
         return f"{kind}"
     lines = [words for line in text.splitlines() if (words := line.strip(" -"))]

@@ -153,7 +153,7 @@ def _already_exists(path: Path, remedy: str) -> UsageError:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replace_atomically(path: Path) -> Iterator[BinaryIO]:
     """Open a new file that replaces `path` atomically when the block ends, and is removed if the block raises.
 
     Until then it is a file with a unique name in the same folder: readers of `path` see the old or the new file. If
@@ -170,7 +170,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def creating(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file as in `replacing`. FileExistsError if `path` exists, even if it was created during the block.
+    """Open a new file as in `replace_atomically`. FileExistsError if `path` exists, even if created during the block.
 
     Removes temporary files of ended processes from the folder.
     """

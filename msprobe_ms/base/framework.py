@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 import numpy as np
 
 from .errors import UsageError, reason
-from .interrupts import passes
-from .log import once
+from .interrupts import must_propagate
+from .log import log_once
 from .statistic import Array
 
 Item = TypeVar("Item")
@@ -59,7 +59,7 @@ def framework_of(value: object) -> Framework | None:
             if isinstance(kind, type) and isinstance(value, kind):
                 return framework  # type: ignore[return-value]  # also the name of a registered framework
         except BaseException as cause:  # `__class__` of the value may run user code
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             continue
     return None
@@ -285,9 +285,9 @@ def _list_or_empty(found: Callable[[], list[Item]]) -> list[Item]:
     try:
         return found()
     except BaseException as err:  # a model may run user code
-        if passes(err):
+        if must_propagate(err):
             raise
-        once("frozen parameters", f"frozen parameters cannot be detected: {reason(err)}", logging.DEBUG)
+        log_once("frozen parameters", f"frozen parameters cannot be detected: {reason(err)}", logging.DEBUG)
         return []
 
 

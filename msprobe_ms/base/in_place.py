@@ -26,7 +26,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorT
 from typing import Any, NamedTuple
 from weakref import ref
 
-from .log import once
+from .log import log_once
 from .patches import INHERITED, Patch, PatchGroup, inherited, matches
 
 try:
@@ -321,7 +321,7 @@ class InPlace:
                 self._replaced[key] = place, patch
         of_c = sum(type(function) in _C_TYPES for _, function in at_names.values())
         if extension is None and of_c:
-            once(
+            log_once(
                 "functions of C",
                 f"the C extension _in_place of msprobe was not built: {of_c} C functions are replaced by other "
                 "objects during collection (`torch.relu is f` may change), and calls through references obtained "

@@ -2,8 +2,8 @@
 
 Python runs signal handlers between bytecodes, at the begin of a function, after a call, and at the end of a loop: in
 this package as well as in the training. An interrupt is meant for the training, so code that catches other exceptions
-passes it on (`passes`). Work that must not be left incomplete runs in a separate thread (`uninterrupted`), where no
-signal handler runs.
+passes it on (`must_propagate`). Work that must not be left incomplete runs in a separate thread (`uninterrupted`),
+where no signal handler runs.
 """
 
 import _thread
@@ -18,7 +18,7 @@ _VARARGS = 0x04
 """`inspect.CO_VARARGS`, without the slow import of `inspect`."""
 
 
-def passes(cause: BaseException) -> bool:
+def must_propagate(cause: BaseException) -> bool:
     """Return whether an exception must be passed on to the training: KeyboardInterrupt, SystemExit, and exceptions
     raised in a signal handler."""
     if isinstance(cause, (KeyboardInterrupt, SystemExit)):
@@ -86,7 +86,7 @@ def uninterrupted(work: Callable[[], None]) -> None:
             while not ended:
                 done.acquire(timeout=1)
         except RuntimeError as cause:  # no thread can be started at the end of the process
-            if passes(cause):
+            if must_propagate(cause):
                 interrupt = cause
             else:
                 run()

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from .interrupts import passes
+from .interrupts import must_propagate
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 # Line and paragraph separators, and characters that change the direction of text.
@@ -28,7 +28,7 @@ _LONGEST_SOURCE_LINE = 4096 + 16
 _SOURCE_LINE = re.compile(r"\S+:\d+[).,;:]*")
 
 
-def visible(text: object, longest: int | None = MAX_LINE_LENGTH) -> str:
+def terminal_line(text: object, longest: int | None = MAX_LINE_LENGTH) -> str:
     """Return a text or a phrase as one line for a terminal.
 
     Control characters are escaped: ESC becomes the four characters `\x1b`. The middle of words of more than
@@ -69,7 +69,7 @@ def _is_source_line(word: str) -> bool:
     return len(word) <= _LONGEST_SOURCE_LINE and _SOURCE_LINE.fullmatch(word) is not None
 
 
-def few(names: Iterable[object], most: int = 3) -> str:
+def join_names(names: Iterable[object], most: int = 3) -> str:
     """Return the first `most` names and the number of others: `a, b, c and 4 more`."""
     every = [str(name) for name in names]
     more = len(every) - most
@@ -91,7 +91,7 @@ class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # generi
     def handleError(self, record: logging.LogRecord) -> None:
         """Pass an interrupt on to the training, which `logging` would catch; print other failures."""
         cause = sys.exc_info()[1]
-        if cause is not None and passes(cause):
+        if cause is not None and must_propagate(cause):
             raise cause
         super().handleError(record)
 
@@ -100,7 +100,7 @@ class _EscapingFormatter(logging.Formatter):
     """Formatter that escapes control characters, which may be in names from dumps and folders."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(visible, super().format(record).split("\n")))
+        return "\n".join(map(terminal_line, super().format(record).split("\n")))
 
 
 def _make_logger() -> logging.Logger:
@@ -116,7 +116,7 @@ def _make_logger() -> logging.Logger:
 logger = _make_logger()
 
 
-def once(cause: str, message: str, level: int = logging.WARNING) -> bool:
+def log_once(cause: str, message: str, level: int = logging.WARNING) -> bool:
     """Log a message once per cause and process; return whether it was logged."""
     if cause in _logged:
         return False

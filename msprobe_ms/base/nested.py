@@ -3,7 +3,7 @@
 A value may be any object: a list that contains itself, an infinite mapping, a class whose methods raise. All code that
 calls methods of user objects is in this module. Members of lists, tuples and dicts are read without methods that
 subclasses may override; of other mappings `items` is called, of dataclasses the fields are read, and members that raise
-are omitted. Interrupts are passed on (`interrupts.passes`); other exceptions of user code are caught.
+are omitted. Interrupts are passed on (`interrupts.must_propagate`); other exceptions of user code are caught.
 
 The traversal is a loop, not a recursion, and bounded: at most `MAX_DEPTH` nested containers, and `MAX_MEMBERS` members
 of one value, including those of nested containers. A container inside itself is not read again; a container at several
@@ -19,7 +19,7 @@ from zlib import crc32
 
 from .errors import reason
 from .framework import framework_of
-from .interrupts import passes
+from .interrupts import must_propagate
 
 MAX_DEPTH = 50
 """Maximum number of nested containers, including the list of arguments of a call."""
@@ -85,7 +85,7 @@ def _kind_of(value: Any) -> int:
             known = _KINDS[kind] = _classify(value, kind)
         return known
     except BaseException as cause:  # a metaclass may override `__hash__`
-        if passes(cause):
+        if must_propagate(cause):
             raise
         return _OTHER
 
@@ -114,7 +114,7 @@ def is_tensor(value: Any) -> bool:
     try:
         known = _KINDS.get(type(value))
     except BaseException as cause:  # as in `_kind_of`
-        if passes(cause):
+        if must_propagate(cause):
             raise
         known = None
     return (_kind_of(value) if known is None else known) == _TENSOR
@@ -139,7 +139,7 @@ def tree_of(values: Sequence[Any]) -> Tree:
         else:
             return Tree(values, tensors, (), ())
     except BaseException as cause:  # more than 64 values, or a type whose hash raises
-        if passes(cause):
+        if must_propagate(cause):
             raise
     reader = _TreeReader(MAX_DEPTH - 1)
     made = [reader.read(value, str(i)) for i, value in enumerate(values)]
@@ -275,7 +275,7 @@ class _TreeReader:
                 key, member = pair
                 pairs.append((key, member))
         except BaseException as cause:
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self._omit(place, f"reading it raised {reason(cause)}")
         return pairs
@@ -287,14 +287,14 @@ class _TreeReader:
         try:
             names = [each.name for each in fields(type(value))]
         except BaseException as cause:
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self._omit(place, f"reading it raised {reason(cause)}")
         for name in islice(names, self._remaining):
             try:
                 pairs.append((name, getattr(value, name)))
             except BaseException as cause:
-                if passes(cause):
+                if must_propagate(cause):
                     raise
                 pairs.append((name, None))
                 self._omit(_join_place(place, name), f"reading it raised {reason(cause)}")
@@ -358,7 +358,7 @@ def _key_text(key: Any) -> str:
         if not is_tensor(key) and not issubclass(type(key), str):
             text = str.__str__(str(key))
     except BaseException as cause:
-        if passes(cause):
+        if must_propagate(cause):
             raise
         text = f"<{type_name(key)}>"
     text = escape_surrogates(text)

@@ -59,13 +59,13 @@ def joined(parts: Sequence[Words], template: str) -> Words:
     return found
 
 
-def some(names: Iterable[object], most: int = 3) -> Words:
+def names_phrase(names: Iterable[object], most: int = 3) -> Words:
     """Return the first `most` names and the number of others: `a, b, c and 4 more`."""
     every = [str(name) for name in names]
     return and_more(", ".join(every[:most]), len(every) - most)
 
 
-def some_of(parts: Iterable[Words], most: int) -> Words:
+def parts_phrase(parts: Iterable[Words], most: int) -> Words:
     """Return the first `most` phrases and the number of others."""
     every = list(parts)
     return and_more(joined(every[:most], "{before}, {after}"), len(every) - most)

@@ -24,7 +24,7 @@ from threading import get_ident
 from .checks import quoted, quoted_list, strings
 from .errors import SettingsError, UsageError
 from .language import translated
-from .log import once
+from .log import log_once
 from .names import API_PREFIXES, parse
 
 MAX_NUMBER = 1_000_000
@@ -242,7 +242,7 @@ class Scope:
         """Log, once for each, the patterns and bounds that no call has matched."""
         for pattern in self.unmatched_patterns():
             what = f'"{pattern}" of list or scope has not matched any call so far; use the names in dump.json'
-            once(f"unmatched {pattern}", what)
+            log_once(f"unmatched {pattern}", what)
 
     def _begin(self, name: str) -> None:
         if name == self._first:

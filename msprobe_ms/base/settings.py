@@ -20,7 +20,7 @@ from .checks import absolute_path, byte_size, existing_path, flag, one_of, outpu
 from .digest import MD5
 from .errors import SettingsError, UsageError
 from .files import MAX_CONFIGURATION_BYTES, NAME_LIMIT, read_input, safe_name
-from .log import once
+from .log import log_once
 from .memo import cached_by_identity
 from .schema import SHARES, Statistic
 from .scope import DataMode, Scope, compact_ranges, contains, parse_numbers
@@ -255,10 +255,10 @@ def log_ineffective(settings: Settings, origin: "Origin") -> Settings:
     """Return the settings unchanged; log, once, settings that have no effect or use much memory."""
     if settings.async_dump and settings.level != "L2":
         waits = "tensors are kept in memory, up to half of the free memory at start; collect few tensors at a time"
-        once("async_dump", f"{origin.common('async_dump')}: {waits}")
+        log_once("async_dump", f"{origin.common('async_dump')}: {waits}")
     for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
         for key, reason in ineffective_settings(owner, settings.level):
-            once(f"inert setting {where(key)}", f"{where(key)}: the setting has no effect here, {reason}")
+            log_once(f"inert setting {where(key)}", f"{where(key)}: the setting has no effect here, {reason}")
     return settings
 
 
@@ -323,7 +323,7 @@ def _without_ignored(contents: Mapping[str, object], origin: Origin) -> dict[str
     left = dict(contents)
     for section, key, why in list(ignored_settings(contents)):
         where = origin.inside(section)(key) if section else origin.common(key)
-        once(f"ignored setting {where}", f"{where}: the setting is ignored; {why}")
+        log_once(f"ignored setting {where}", f"{where}: the setting is ignored; {why}")
         of_section = left[section] if section else left
         assert isinstance(of_section, Mapping)
         kept = {name: value for name, value in of_section.items() if name != key}
@@ -362,7 +362,7 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     section = SECTIONS[task](**checked(SECTIONS[task], written, origin.inside(task), elsewhere))
     settings = Settings(**values, section=section)
     if settings.task == "structure" and settings.level not in ("L0", "mix"):
-        once(
+        log_once(
             "structure",
             f'task "structure" records which modules contain which calls: level "{settings.level}" is treated as "mix"',
         )
@@ -467,7 +467,7 @@ def with_unique_dump_path(settings: Settings, taken: Mapping[Path, str]) -> Sett
     if root not in taken:
         return settings
     free = next(path for n in count(2) if (path := root.with_name(f"{root.name}_{n}")) not in taken)
-    once(
+    log_once(
         f"parted {free}",
         f"PrecisionDebugger: {taken[root]} already writes to {root}, so this debugger writes to {free}; set "
         "another dump_path",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .checks import quoted
-from .log import once
+from .log import log_once
 from .scope import compact_ranges
 from .settings import Settings, scope_of
 
@@ -55,7 +55,7 @@ def log_nothing_collected(family: Sequence[tuple[Settings, Tally]], steps: int) 
     for settings, tally in [each for each in family if each[1].starts] or family[:1]:
         is_own_process = os.getpid() == tally.pid and bool(tally.starts or steps)
         if is_own_process and tally.is_empty(settings.level) and (why := _why(settings, tally, steps)):
-            once(f"nothing in {settings.dump_path}", f"nothing was collected in {settings.dump_path}: {why}")
+            log_once(f"nothing in {settings.dump_path}", f"nothing was collected in {settings.dump_path}: {why}")
             is_logged = True
     return is_logged
 

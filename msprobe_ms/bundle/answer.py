@@ -12,7 +12,7 @@ from typing import Any
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import open_text
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.compare.request import Request
 
 _TIME = re.compile(r"_\d{14}(?:_\d+)?(?=\.json\b)")
@@ -76,16 +76,16 @@ def answer_of(request: Request, output: Path, is_shown: bool) -> Answer:
     with _log_kept(is_shown) as messages:
         try:
             result = compare_paths(request, logging.DEBUG)
-            lines = tuple(_TIME.sub("", visible(line)) for line in result.lines())
+            lines = tuple(_TIME.sub("", terminal_line(line)) for line in result.lines())
             return Answer(verdicts_of(result).exit_code, lines, log=tuple(messages), tables=_tables(output))
         except UsageError:
             raise
         except MsprobeError as err:
-            return Answer(2, failure=visible(str(err)), log=tuple(messages), tables=_tables(output))
+            return Answer(2, failure=terminal_line(str(err)), log=tuple(messages), tables=_tables(output))
         except (KeyboardInterrupt, MemoryError):
             raise
         except Exception as err:  # that is what will be reported
-            text = visible(f"{type(err).__name__}: {err}")
+            text = terminal_line(f"{type(err).__name__}: {err}")
             return Answer(
                 2, failure=text, traceback=traceback.format_exc(), log=tuple(messages), tables=_tables(output)
             )

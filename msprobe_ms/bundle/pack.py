@@ -24,7 +24,7 @@ from msprobe.base.files import (
     user_path,
     writing,
 )
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.version import tool
 from msprobe.compare.jobs.plan import Place, side
 from msprobe.compare.request import Request
@@ -221,7 +221,7 @@ def _answer_of_bundle(
     try:
         return answer_of(wanted.request_of(target, golden, options), output, is_shown=False)
     except MsprobeError as err:  # something that an option names was replaced or left out
-        return Answer(2, failure=visible(str(err)))
+        return Answer(2, failure=terminal_line(str(err)))
 
 
 def _made_with() -> dict[str, str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.base.errors import UsageError
 from msprobe.base.files import refuse_existing
 from msprobe.base.language import translated
-from msprobe.base.log import few, visible
+from msprobe.base.log import join_names, terminal_line
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare import verb as compare
 from msprobe.compare.core.layouts import LayoutOptions
@@ -121,7 +121,7 @@ def run(options: Options) -> int:
         printed(_document(made, line, exit_code, {} if options.dry_run else {"bundle": output}))
         return exit_code
     for text in (*before, line):
-        print(visible(text))
+        print(terminal_line(text))
     return exit_code
 
 
@@ -165,7 +165,7 @@ def _lines(made: "Made", output: Path, is_dry: bool) -> list[str]:
     replaced = ", ".join(f"{number} {kind}" for kind, number in sorted(made.replaced.items())) or "nothing"
     lines.append(f"replaced: {replaced}")
     if made.left_out:
-        lines.append(f"omitted: {few([f'{name}: {why}' for name, why in made.left_out.items()], _LISTED)}")
+        lines.append(f"omitted: {join_names([f'{name}: {why}' for name, why in made.left_out.items()], _LISTED)}")
     if made.differ:
         hint = f"; add --tensors to include the {made.skipped} omitted tensors" if made.skipped else ""
         return [

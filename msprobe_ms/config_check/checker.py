@@ -14,9 +14,9 @@ from typing import Any
 from msprobe.base.errors import UsageError, reason
 from msprobe.base.files import user_path
 from msprobe.base.framework import FRAMEWORKS, Framework, rank, size, synchronize
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.base.lazy import require
-from msprobe.base.log import logger, once
+from msprobe.base.log import log_once, logger
 from msprobe.base.nested import tree_of_value
 from msprobe.base.redaction import Redactor
 from msprobe.frameworks.registry import PYTHON_PACKAGES, api_of, name_of_model, with_api
@@ -55,9 +55,9 @@ class ConfigChecker:
         try:
             _calls.install(randomness.functions, randomness.is_traced)
         except BaseException as err:  # the debugger does not stop the training
-            if passes(err):
+            if must_propagate(err):
                 raise
-            once("config_check patches", f"config_check: random calls are not counted ({reason(err)})")
+            log_once("config_check patches", f"config_check: random calls are not counted ({reason(err)})")
 
     def __init__(
         self,
@@ -123,9 +123,9 @@ class ConfigChecker:
         try:
             self._collect(args, kwargs)
         except BaseException as err:  # the debugger does not stop the training
-            if passes(err):
+            if must_propagate(err):
                 raise
-            once(
+            log_once(
                 "config_check forward",
                 f"config_check: collection ends after forward {self._step} ({reason(err)}); the collected data is "
                 f"in {self._path}",
@@ -136,7 +136,7 @@ class ConfigChecker:
         try:
             self.close()
         except BaseException as cause:  # the debugger does not stop the training
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self._unwatch = self._writer = None
 

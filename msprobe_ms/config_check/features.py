@@ -5,8 +5,8 @@ from typing import Any
 
 from msprobe.base.errors import reason
 from msprobe.base.framework import array_of
-from msprobe.base.interrupts import passes
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once
 from msprobe.base.nested import is_tensor, tree_of_value
 from msprobe.base.statistic import statistic
 
@@ -39,9 +39,9 @@ def _of_tensor(tensor: Any, place: str) -> Any:
     try:
         found = statistic(array_of(tensor))
     except BaseException as err:  # we never stop the training because of ourselves
-        if passes(err):
+        if must_propagate(err):
             raise
-        once(
+        log_once(
             f"config_check {type(err)}",
             f"config_check: the statistics of {place} could not be computed ({reason(err)}); they are left empty",
         )

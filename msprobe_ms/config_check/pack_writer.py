@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msprobe.base.files import make_folder, read_input, replacing
+from msprobe.base.files import make_folder, read_input, replace_atomically
 from msprobe.base.log import logger
 from msprobe.store import config_pack
 from msprobe.store.layout import RUN
@@ -36,7 +36,7 @@ _PATIENCE = 20.0  # seconds to wait for another rank, which may be dead on anoth
 
 def write_zip(path: Path, entries: Mapping[str, bytes]) -> None:
     """Write a pack immediately; an existing one is replaced."""
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with replace_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in entries.items():
             archive.writestr(_info(name), content)
 
@@ -71,7 +71,7 @@ class PackWriter:
         for name, content in entries.items():
             path = self._folder / name
             make_folder(path.parent)
-            with replacing(path) as file:
+            with replace_atomically(path) as file:
                 file.write(content)
             self._writes += 1
             self._unpacked += 1
@@ -86,7 +86,10 @@ class PackWriter:
             self._pack()
 
     def _pack(self) -> None:
-        with replacing(self.path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with (
+            replace_atomically(self.path) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        ):
             for name in self._names():
                 archive.writestr(_info(name), read_input(self._folder / name))
         self._unpacked, self._packed_at = 0, time.monotonic()

@@ -25,7 +25,7 @@ from typing import ClassVar
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, refuse_existing, writing
 from msprobe.base.language import translated
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.compare.core.standard import ACCEPTANCES, DTYPE
 from msprobe.options.declaration import OUTPUT, option
 from msprobe.options.groups import JsonAnswer
@@ -201,11 +201,11 @@ def _pack(scripts: list[Path], output: Path, options: Options) -> int:
     for name, content in found.items() if options.dry_run else ():
         print(f"{name}:")
         for line in content.decode("utf-8", "replace").splitlines():
-            print(visible(f"  {line}"))
+            print(terminal_line(f"  {line}"))
     for entry, places in redacted.items():
         more = f" and {len(places) - _LISTED} more, listed in pack.json" if len(places) > _LISTED else ""
-        print(visible(f"redacted in {entry}: {', '.join(places[:_LISTED])}{more}"))
-    print(visible(last))
+        print(terminal_line(f"redacted in {entry}: {', '.join(places[:_LISTED])}{more}"))
+    print(terminal_line(last))
     return 0
 
 
@@ -225,7 +225,7 @@ def _compare_packs(bench: Path, cmp: Path, output: Path, options: Options) -> in
         return verdicts.exit_code
     from msprobe.compare.config_check.report import lines
 
-    print(visible(f"every row: {compared.result}"))
+    print(terminal_line(f"every row: {compared.result}"))
     for line in lines(compared, options.top):
-        print(visible(line))
+        print(terminal_line(line))
     return verdicts.exit_code

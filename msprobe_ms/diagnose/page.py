@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import islice
 
 from msprobe.base.digest import KINDS
-from msprobe.base.log import MAX_LINE_LENGTH, few, visible
+from msprobe.base.log import MAX_LINE_LENGTH, join_names, terminal_line
 from msprobe.compare.checkpoint.compare import answer_of as answer_about_checkpoints
 from msprobe.compare.config_check.report import answer as answer_of_packs
 from msprobe.compare.config_check.report import answer_of as answer_about_packs
@@ -119,7 +119,7 @@ def _limited(lines: Iterable[str], longest: int = _MAX_LINE) -> Iterator[str]:
     """Return each text as one line of at most `longest` characters, with its indentation."""
     for line in lines:
         words = " ".join(line.split())
-        yield line[: len(line) - len(line.lstrip(" "))] + visible(words, longest)
+        yield line[: len(line) - len(line.lstrip(" "))] + terminal_line(words, longest)
 
 
 def _summary(diagnosis: Diagnosis) -> Iterator[str]:
@@ -196,7 +196,7 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
         if seen.replayed or seen.not_replayed:
             yield f"{seen.replayed} calls were executed again to measure noise; {seen.not_replayed} could not be"
         for found in seen.precision:
-            operations = few(found.operations, _MAX_NAMES)
+            operations = join_names(found.operations, _MAX_NAMES)
             yield f"{operations} of the {found.side}: always like {found.is_of.value}; assumed to be intended"
         if seen.harmless:
             yield f"{seen.harmless} differences have no effect on later results"
@@ -241,7 +241,7 @@ def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[
                 lines.append(f"  {where}{short(first)}{' (the answer)' if is_first else ''}")
         yield from _first_of(lines, _MAX_LINES_OF_KIND, "  ")
         if later := sorted({outcome.step or 0 for outcome, _ in wrong} - {step}):
-            numbers = few(later, _MAX_LISTED)
+            numbers = join_names(later, _MAX_LISTED)
             yield f"  step{'s' * (len(later) != 1)} {numbers} after it differ{'s' * (len(later) == 1)} too"
     yield from (f"  {outcome.label}: not compared: {outcome.failed}" for outcome in outcomes if outcome.failed)
 
@@ -311,7 +311,7 @@ def _subject(each: RuledOut) -> str:
         return f"collection {name or 'itself'} ({task} of level {level})"
     if each.what in (About.STEPS, About.RANKS):
         several = len(each.names) != 1
-        return f"{each.what.value if several else each.what.value[:-1]} {few(each.names, _MAX_LISTED)}"
+        return f"{each.what.value if several else each.what.value[:-1]} {join_names(each.names, _MAX_LISTED)}"
     calls = _count(each.calls, "call")
     return f"{calls} before it" if each.what is About.CALLS_BEFORE else f"all {calls}, forward and backward"
 
@@ -339,7 +339,7 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
         if each.kind is GapKind.ONE_SIDE:
             yield from (f"missing: {sentence}" for sentence in each.names)
         else:
-            yield _GAPS[each.kind].format(names=few(each.names, _MAX_LISTED) or "nothing else")
+            yield _GAPS[each.kind].format(names=join_names(each.names, _MAX_LISTED) or "nothing else")
     for side, collection in diagnosis.unmatched:
         yield f"{_described(collection)}: only on the {side} side"
     for one in diagnosis.others_unmatched:
@@ -349,7 +349,7 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
         named = [one.name for one in of_side if not one.is_dump]
         yield from (f"{one.name} on the {side} side: not compared: {one.why}" for one in of_side if one.is_dump)
         if named:
-            yield f"not used on the {side} side, since their type is unknown: {few(named, _MAX_LISTED)}"
+            yield f"not used on the {side} side, since their type is unknown: {join_names(named, _MAX_LISTED)}"
 
 
 def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
@@ -362,11 +362,11 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
         if not found.is_one:
             yield f"{side}:"
         # Not shortened, so that it can be copied.
-        yield from (f"  {visible(line, None)}" for line in shown(found.of(side)))
+        yield from (f"  {terminal_line(line, None)}" for line in shown(found.of(side)))
     which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
     golden = f", the golden with {files[1]}" if len(files) > 1 else ""
     config = f'config_path="{files[0] if files else "next.json"}", dump_path=...'
-    yield visible(
+    yield terminal_line(
         f"run {which} with PrecisionDebugger({config}){golden}, into a new folder next to the earlier output;"
     )
     yield "then msprobe diagnose of both again"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
 from msprobe.base.language import translated
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.compare.core.user_limits import UserLimitOptions
 from msprobe.compare.request import Request, with_options
 from msprobe.options.declaration import OUTPUT, option, positional
@@ -121,7 +121,7 @@ def _golden(config: Path) -> Path:
 def _write(found: "NextCollection | None", config: Path) -> list[str]:
     """Write the configuration of each side, and return the files."""
     if found is None:
-        logger.info("%s: not written, since no further collection is needed", visible(str(config)))
+        logger.info("%s: not written, since no further collection is needed", terminal_line(str(config)))
         return []
     from .page import shown  # here, as above
 

@@ -6,7 +6,7 @@ given as words.
 
 from collections.abc import Iterable, Sequence
 
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 
 from .finding import Finding
 
@@ -23,7 +23,7 @@ def text(value: object) -> str:
     """Return a value as inert HTML."""
     from html import escape  # here: only notebooks need it, and it has a table of entities
 
-    return escape(visible(" ".join(str(value).split())))
+    return escape(terminal_line(" ".join(str(value).split())))
 
 
 def fragment(

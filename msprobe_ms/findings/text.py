@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.phrase import Words
 
 from .finding import Answer, Finding
@@ -62,7 +62,7 @@ def one_line(words: Words) -> str:
     """Return a sentence as one line of a terminal."""
     text = str(words)
     indent = text[: len(text) - len(text.lstrip(" "))]
-    return indent + visible(" ".join(text.split()))
+    return indent + terminal_line(" ".join(text.split()))
 
 
 def colored(line: str) -> str:

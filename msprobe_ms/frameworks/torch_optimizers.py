@@ -7,7 +7,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import array_of
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Handle
 from msprobe.base.statistic import Array
 
@@ -95,7 +95,7 @@ def watch_optimizer(optimizer: Any, probe: GradientProbe, also: str = "") -> Gra
             f"pass the optimizer{', or the model' if also else ''}"
         )
     if any("param_names" not in group for group in optimizer.param_groups):
-        once(
+        log_once(
             f"no names {id(optimizer)}",
             "monitor(): this optimizer has no parameter names, so files are named after parameter positions; "
             f"construct it with model.named_parameters() (PyTorch 2.6){also}",

@@ -13,8 +13,8 @@ from typing import Any
 from msprobe.base.checks import quoted
 from msprobe.base.errors import UsageError, reason
 from msprobe.base.framework import AnyModel, AnyOptimizer
-from msprobe.base.interrupts import passes
-from msprobe.base.log import few, logger, once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import join_names, log_once, logger
 from msprobe.base.sections import GradProbeSettings
 from msprobe.base.settings import Settings
 from msprobe.base.statistic import Array
@@ -69,7 +69,7 @@ class Watch:
             if settings.collects_step(self._step) and settings.collects_rank(rank):
                 self._folder = rank_folder(self._probe.destination.root(), rank)
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self._lost(f"the table of step {self._step} cannot be created", cause)
         return self._folder is not None
@@ -89,7 +89,7 @@ class Watch:
             self._folder = None
             self._lost(f"step {self._step}", cause)
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self._lost(f"the gradient of {name}", cause)
 
@@ -103,13 +103,13 @@ class Watch:
             self._probe.write(folder, self._step, rows)
             self._probe.destination.counted(self._step, True)
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self._lost(f"the table of step {self._step}", cause)
 
     def _lost(self, what: str, cause: Exception) -> None:
         kind = cause.strerror if isinstance(cause, OSError) else reason(cause)  # without the path, which has the step
-        once(f"grad_probe {kind}", f"grad_probe: {what} is lost: {reason(cause)}; the training continues")
+        log_once(f"grad_probe {kind}", f"grad_probe: {what} is lost: {reason(cause)}; the training continues")
 
 
 class GradProbe:
@@ -132,7 +132,7 @@ class GradProbe:
         """Watch an optimizer from its next call on."""
         self.destination = destination
         if any(each is optimizer for each in self._optimizers):
-            once(
+            log_once(
                 f"monitored twice {id(optimizer)}",
                 "monitor(): this optimizer is already monitored; the call has no effect",
             )
@@ -160,7 +160,7 @@ class GradProbe:
             prefix = f"optimizer{self._watches}."
             logger.warning(
                 "monitor(): the name %s is also used by another optimizer; the parameters of this one are named %s...",
-                few(name for name in names if self._names[name]),
+                join_names(name for name in names if self._names[name]),
                 prefix,
             )
         self._names.update(names)
@@ -169,10 +169,10 @@ class GradProbe:
             logger.warning(
                 "monitor(): no name in grad_probe.param_list (%s) is a parameter of this optimizer, which has %s",
                 quoted(list(self.section.param_list)),
-                few(names, 5),
+                join_names(names, 5),
             )
         elif unknown:
-            logger.warning("monitor(): grad_probe.param_list: this optimizer does not have %s", few(unknown, 5))
+            logger.warning("monitor(): grad_probe.param_list: this optimizer does not have %s", join_names(unknown, 5))
         return Watch(self, prefix)
 
     def write(self, folder: Path, step: int, rows: list[list[Cell]]) -> None:
@@ -190,7 +190,7 @@ class GradProbe:
         """Say once that no optimizer is watched, when a training step has ended."""
         if not self._optimizers:
             what = f"no optimizer {self.settings.dump_path}"
-            once(
+            log_once(
                 what,
                 'task "grad_probe" does not record anything yet: call debugger.monitor(optimizer) after constructing '
                 "the optimizer",

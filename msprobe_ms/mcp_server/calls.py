@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.log import few, shortened
+from msprobe.base.log import join_names, shortened
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.reader import read, tensor_path, with_structure_calls
@@ -145,7 +145,7 @@ def _file(path: Path, step: int | None, rank: int | None) -> DumpFile:
         return found[0]
     steps = sorted({one.step for one in every if one.step is not None})
     ranks = sorted({one.rank for one in every})
-    there = f"steps {few(steps, _MAX_NAMES)}; ranks {few(ranks, _MAX_NAMES)}"
+    there = f"steps {join_names(steps, _MAX_NAMES)}; ranks {join_names(ranks, _MAX_NAMES)}"
     if found:
         raise UsageError(f"{path}: holds {len(found)} dumps of what was given; give step and rank ({there})")
     raise UsageError(f"{path}: holds no dump of step {step}, rank {rank}; there are {there}")
@@ -165,7 +165,7 @@ def _position(dump: Dump, name: str) -> int:
     alike = [each for each in place if wanted and wanted in each.lower()]
     if not alike and (near := nearest(name, list(place)[:_MAX_COMPARED])):
         alike = [near]
-    hint = f"did you mean: {few(alike, _MAX_NAMES)}" if alike else f"there are: {few(place, _MAX_NAMES)}"
+    hint = f"did you mean: {join_names(alike, _MAX_NAMES)}" if alike else f"there are: {join_names(place, _MAX_NAMES)}"
     raise UsageError(f"{dump.where}: there is no call {shortened(name, _MAX_TEXT)!r}; {hint}")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import user_path
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.store.reader import with_whole_characters
 
 # Not `-m`, which would import modules of the folder that the server runs in: a `random.py` of the user, for example.
@@ -83,6 +83,6 @@ def path_of(text: str, name: str) -> Path:
     UsageError if it is empty or no file can have it.
     """
     if not text or "\0" in text:
-        why = f"{visible(text)} contains a NUL character" if text else "is empty"
+        why = f"{terminal_line(text)} contains a NUL character" if text else "is empty"
         raise UsageError(f"{name}: {why}; give the path of a file or folder")
     return Path(os.path.abspath(user_path(text)))

@@ -15,7 +15,7 @@ import numpy as np
 
 from msprobe.base.checks import flag, quoted
 from msprobe.base.errors import SettingsError
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.base.setting import checked, setting
 from msprobe.store.monitor.layout import tag
 
@@ -199,7 +199,7 @@ def announce(anomalies: Sequence[Anomaly], stream: TextIO | None = None) -> None
     if not anomalies or not logger.isEnabledFor(logging.WARNING):
         return
     stream = sys.stderr if stream is None else stream
-    lines = [visible(message(each)) for each in anomalies[:MOST_LINES]]
+    lines = [terminal_line(message(each)) for each in anomalies[:MOST_LINES]]
     if (more := len(anomalies) - MOST_LINES) > 0:
         lines.append(f"... and {more} more anomalies at step {anomalies[0].step}")
     begin, end = ("\033[93m", "\033[0m") if stream.isatty() else ("", "")

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import MAX_CONFIGURATION_BYTES, make_folder, read_input, remove_stale_files, replacing
-from msprobe.base.log import logger, once
+from msprobe.base.files import MAX_CONFIGURATION_BYTES, make_folder, read_input, remove_stale_files, replace_atomically
+from msprobe.base.log import log_once, logger
 
 from .alerts import Anomaly, message
 
@@ -67,7 +67,7 @@ class AnomalyFile:
         before = self._count
         for each in anomalies:
             if self._count >= MOST:
-                once(f"{self.path} is full", f"{self.path} has {MOST} anomalies; further anomalies are not written")
+                log_once(f"{self.path} is full", f"{self.path} has {MOST} anomalies; further anomalies are not written")
                 break
             self._add(each)
         if self._count > before:
@@ -87,7 +87,7 @@ class AnomalyFile:
         self._count += 1
 
     def _write(self) -> None:
-        with replacing(self.path) as file:
+        with replace_atomically(self.path) as file:
             file.write(b"{")
             file.write(self._lines)
             file.write(b"\n}" if self._count else b"}")
@@ -220,5 +220,5 @@ def write_analysis(path: Path, entries: Sequence[Entry]) -> None:
     contents: dict[str, object] = {}
     for each in entries:
         contents.setdefault(each.key, each.fields)
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         file.write(json.dumps(contents, indent=1, ensure_ascii=True).encode())

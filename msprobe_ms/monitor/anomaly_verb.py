@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError
 from msprobe.base.files import make_root, writing
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.scope import parse_number_list
 from msprobe.options.declaration import option
 from msprobe.options.groups import JsonAnswer, output_option
@@ -108,8 +108,8 @@ def run(options: Options) -> int:
         printed(document)
         return int(bool(found))
     for each in found:
-        print(visible(each.message or each.key))
-    print(visible(line))
+        print(terminal_line(each.message or each.key))
+    print(terminal_line(line))
     return int(bool(found))
 
 

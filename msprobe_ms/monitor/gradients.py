@@ -22,7 +22,7 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import AnyParameter, AnyTensor
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Handle
 from msprobe.store.monitor.layout import STATISTICS
 
@@ -167,7 +167,7 @@ class OwnGradients:
             return
         if given is not None:
             if passes % given:
-                once(
+                log_once(
                     f"monitor micro steps {given}",
                     f"monitor: an update followed {passes} backward passes, but grad_acc_steps is {given}: the "
                     "statistics of unreduced gradients cover only the last passes",
@@ -223,7 +223,7 @@ def micro_steps_of(value: Any) -> int | None:
 
 
 def _note_cleared(passes: int) -> None:
-    once(
+    log_once(
         "monitor gradients were cleared",
         f"monitor: an update followed {passes} backward passes with .grad cleared in between: only the last pass "
         "is counted, as if an update had been skipped. If gradients are accumulated elsewhere, pass "

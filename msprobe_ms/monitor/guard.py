@@ -11,8 +11,8 @@ from typing import Any
 
 from msprobe.base.errors import MsprobeError, reason
 from msprobe.base.files import FILE_MODE
-from msprobe.base.interrupts import passes
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once
 from msprobe.cell_dump.session import unrecorded
 from msprobe.store.monitor.layout import LOST
 
@@ -43,7 +43,7 @@ class Guard:
             with unrecorded():
                 return work(*args)
         except Exception as cause:  # a monitor never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self._failed(what, cause)
             return None
@@ -68,7 +68,7 @@ class Guard:
             return
         self._known.add(key)
         self._said[what] += 1
-        once(
+        log_once(
             f"monitor {key}",
             f"monitor: {what} could not be measured at step {self.step}: {text}; the training continues",
         )

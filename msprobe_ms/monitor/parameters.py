@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe.base.framework import AnyModule
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.frameworks.interface import Update
 
 from .backend import Backend
@@ -162,7 +162,7 @@ class ParameterPoints:
         try:
             self._readings.add_all(kind, found)
         except Exception as cause:  # the guard logs it once, with the name of the tensor that caused it
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             for key, tensor in found:
                 self._guard.run(f"{kind} of {key.name}", self._readings.add, kind, key, tensor)

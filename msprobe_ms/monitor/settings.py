@@ -10,7 +10,7 @@ from typing import Any
 from msprobe.base.checks import flag, integer_at_least, one_of, quoted, strings
 from msprobe.base.errors import SettingsError
 from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, user_path
-from msprobe.base.log import few, logger
+from msprobe.base.log import join_names, logger
 from msprobe.base.setting import checked, setting
 from msprobe.store.monitor.layout import STATISTICS, TEXTS, parse_time
 
@@ -34,7 +34,7 @@ def operations(value: object) -> tuple[str, ...]:
     unknown = [each for each in named if each not in _ACCEPTED]
     if unknown:
         logger.warning(
-            "monitor: ops: %s is unknown and is ignored; choose from: %s", few(unknown, 5), ", ".join(STATISTICS)
+            "monitor: ops: %s is unknown and is ignored; choose from: %s", join_names(unknown, 5), ", ".join(STATISTICS)
         )
     return tuple(dict.fromkeys(each for each in named if each in STATISTICS)) or ("norm",)
 

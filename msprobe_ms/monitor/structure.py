@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base import redaction
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import make_folder, replace_atomically
 from msprobe.base.framework import AnyModule
 from msprobe.base.patches import Handle
 from msprobe.store.monitor.writer import Row
@@ -51,7 +51,7 @@ def write_structure(root: Path, rank: int, rows: Mapping[str, Iterable[Row]]) ->
     """Write `module_struct/rank{R}/module_struct.json`; OSError where that cannot be."""
     path = root / STRUCTURE[0] / f"rank{rank}" / STRUCTURE[1]
     make_folder(path.parent)
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         file.write(json.dumps(structure(rows), indent=2).encode())
     return path
 
@@ -87,7 +87,7 @@ class Stacks:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["module_name", "stack_info"])
         writer.writerows(self._found.items())
-        with replacing(folder / STACKS) as file:
+        with replace_atomically(folder / STACKS) as file:
             file.write(text.getvalue().encode("utf-8", "replace"))
 
     def remove(self) -> None:

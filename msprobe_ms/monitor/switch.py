@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from msprobe.base.errors import MsprobeError
-from msprobe.base.files import replacing
+from msprobe.base.files import replace_atomically
 from msprobe.base.log import logger
 
 from .settings import MonitorSettings, load, read_object
@@ -54,7 +54,7 @@ class Switch:
         try:
             contents, _ = read_object(self._path)
             contents["dynamic_on"] = False
-            with replacing(self._path) as file:
+            with replace_atomically(self._path) as file:
                 file.write(json.dumps(contents, indent=2, ensure_ascii=False).encode())
         except (MsprobeError, OSError) as err:
             logger.error("monitor: %s: dynamic_on could not be set to false: %s", self._path, err)

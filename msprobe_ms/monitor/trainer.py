@@ -13,7 +13,7 @@ import numpy as np
 from msprobe.base.checks import absolute_path, flag
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import AnyModel, AnyOptimizer, AnyParameter
-from msprobe.base.log import logger, once
+from msprobe.base.log import log_once, logger
 from msprobe.store.monitor.events import EventWriter
 from msprobe.store.monitor.layout import KINDS, OWN_STATISTICS, find_folder, new_folder, tag
 from msprobe.store.monitor.writer import Row, RowWriter
@@ -40,7 +40,7 @@ _ACTIVATIONS = ("actv", "actv_grad")
 
 
 def _note_deprecated(name: str, instead: str) -> None:
-    once(f"deprecated: {name}", f"monitor: {name} is deprecated; {instead}")
+    log_once(f"deprecated: {name}", f"monitor: {name} is deprecated; {instead}")
 
 
 class TrainerMon:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msprobe.base.checks import flag
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.options.declaration import option
 from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import PATH, Kind, one_of, whole
@@ -94,7 +94,7 @@ def run(options: Options) -> int:
         answer = Answer("shown", str(database), notes=tuple(map(str, output.notes)))
         printed(Document("data2db", answer, Verdicts(), 0, files={"database": database}))
         return 0
-    print(visible(str(database)))
+    print(terminal_line(str(database)))
     return 0
 
 

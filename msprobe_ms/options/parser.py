@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar
 from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 
 from .aliases import aliases_of
 from .declaration import Option, OptionGroup, declared, groups_of
@@ -177,7 +177,7 @@ def _value(each: Option, raw: Any) -> Any:
     try:
         return each.kind.read(_expanded(raw))
     except SettingsError as err:
-        raise UsageError(f"{each.label}: {visible(err)}") from err
+        raise UsageError(f"{each.label}: {terminal_line(err)}") from err
 
 
 def _expanded(raw: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import AnyModel, check_model, roots_of
-from msprobe.base.interrupts import passes, uninterrupted
-from msprobe.base.log import logger, once
+from msprobe.base.interrupts import must_propagate, uninterrupted
+from msprobe.base.log import log_once, logger
 from msprobe.base.patches import Patches
 from msprobe.base.sections import FreeBenchmarkSettings
 from msprobe.base.settings import Settings
@@ -143,12 +143,12 @@ class Perturber:
             write_summary(where.root, where.rank, described(summary, tool(), self._framework.name))
         except OSError as cause:
             path = summary_path(where.root, where.rank)
-            once(f"free_benchmark {cause.strerror}", lost_rows(path, cause))
+            log_once(f"free_benchmark {cause.strerror}", lost_rows(path, cause))
             return
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
-            once("free_benchmark summary", second_run_failed("the summary", cause))
+            log_once("free_benchmark summary", second_run_failed("the summary", cause))
             return
         named = [(each.stem, each.place) for each in summary.sensitivities if each.is_ill_conditioned][:MAX_LOGGED]
         if summary.sensitivities and named != self._named:  # not at each step the same

@@ -6,7 +6,7 @@ from types import CodeType, FrameType
 
 from msprobe.base import redaction
 from msprobe.base.in_place import is_trampoline
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.frameworks.libraries import LIBRARIES
 
 from .finding import Place
@@ -43,7 +43,7 @@ class Places:
             try:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
             except Exception as cause:  # a loader of the user's own, which may raise anything
-                if passes(cause):
+                if must_propagate(cause):
                     raise
                 source = ""
             place = self._known[key] = Place(code.co_filename, frame.f_lineno, code.co_name, redaction.source(source))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe.base.framework import AnyTensor
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.statistic import Array, widen
 from msprobe.frameworks.registry import Framework
 
@@ -169,7 +169,7 @@ class SecondRuns:
         if not formats:
             raise Skipped(Cause.NO_INPUT if tensors else Cause.NO_TENSOR)
         if all(map(self._tensors.is_on_cpu, tensors)):
-            once("free_benchmark to_cpu", _ON_CPU_ALREADY)
+            log_once("free_benchmark to_cpu", _ON_CPU_ALREADY)
         return [self._tensors.on_cpu(tensor) for tensor in tensors], max(of.unit_roundoff for of in formats)
 
     def _wanted(self, tensors: Sequence[AnyTensor]) -> list[int]:
@@ -225,7 +225,7 @@ class SecondRuns:
         if is_raised and not any(of in RAISED for of in low):
             raise Skipped(Cause.NOTHING_TO_RAISE)
         if not is_raised and all(map(self._tensors.is_on_cpu, tensors)):
-            once("free_benchmark to_cpu", _ON_CPU_ALREADY)
+            log_once("free_benchmark to_cpu", _ON_CPU_ALREADY)
             raise Skipped(Cause.ON_CPU)
         if self._randomness.states(tensors) != before:
             raise Skipped(Cause.RANDOM)

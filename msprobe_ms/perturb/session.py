@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import reason
-from msprobe.base.interrupts import passes
-from msprobe.base.log import logger, once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once, logger
 from msprobe.base.nested import tree_of
 from msprobe.base.phrase import Phrase, phrase
 from msprobe.base.tally import Tally
@@ -178,25 +178,25 @@ class Session:
             self._skipped[cause] += 1
             if cause not in _USUAL:
                 level = logging.WARNING if cause in _UNSUPPORTED else logging.INFO
-                once(
+                log_once(
                     f"free_benchmark {call.stem} {cause}",
                     f"{call.name} {_SKIPPED[cause]}; it is not run a second time",
                     level,
                 )
         except Exception as error:  # a debugger never stops the training because of itself
-            if passes(error):
+            if must_propagate(error):
                 raise
             self._skipped[Cause.FAILED] += 1
-            once(f"free_benchmark {call.stem} {type(error).__name__}", second_run_failed(call.name, error))
+            log_once(f"free_benchmark {call.stem} {type(error).__name__}", second_run_failed(call.name, error))
         return None
 
     def _guarded(self, work: Callable[..., Any], *args: Any) -> Any:
         try:
             return work(*args)
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
-            once(f"free_benchmark {reason(cause)}", f"free_benchmark: {reason(cause)}; the training continues")
+            log_once(f"free_benchmark {reason(cause)}", f"free_benchmark: {reason(cause)}; the training continues")
             return None
 
     def _record(self, call: _Call, second: SecondRun, compared: tuple[Compared, ...]) -> None:
@@ -225,7 +225,7 @@ class Session:
         try:
             append(where.root, rows)
         except OSError as cause:
-            once(f"free_benchmark {cause.strerror}", lost_rows(where.root / TABLE, cause))
+            log_once(f"free_benchmark {cause.strerror}", lost_rows(where.root / TABLE, cause))
 
     def _row(self, call: _Call, where: Where, each: Compared) -> Row:
         assert each.max_rel is not None

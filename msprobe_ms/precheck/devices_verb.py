@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.options.declaration import option
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH
@@ -83,6 +83,6 @@ def run(options: Options) -> int:
         printed(Document("api-precision-compare", answer, verdicts, verdicts.exit_code, counts, files))
         return verdicts.exit_code
     print(f"{len(found)} outputs: {passed} pass, {len(wrong)} error, {skipped} skipped")
-    print(visible(f"results: {result}"))
-    print(visible(line))
+    print(terminal_line(f"results: {result}"))
+    print(terminal_line(line))
     return verdicts.exit_code

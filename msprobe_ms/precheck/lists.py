@@ -8,7 +8,7 @@ from pathlib import Path
 from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import read_input
-from msprobe.base.log import few, logger
+from msprobe.base.log import join_names, logger
 from msprobe.base.sections import PRECHECK, AccCheckSettings
 from msprobe.base.setting import settings_of
 
@@ -86,7 +86,9 @@ def from_configuration(path: str) -> Lists:
             if key not in known and near:
                 raise SettingsError(f"{file}, {name}{key}: unknown setting; did you mean {near!r}?")
             if name and key not in known:
-                logger.warning("%s, %s%s: unknown setting, ignored; choose from %s", file, name, key, few(known, 9))
+                logger.warning(
+                    "%s, %s%s: unknown setting, ignored; choose from %s", file, name, key, join_names(known, 9)
+                )
         if name and "error_data_path" in held:
             logger.warning("%s, %serror_data_path: ignored; error data is saved below -o", file, name)
     found = {key: [entry for name, held in places for entry in _entries(file, name, held, key)] for key in _LISTS}

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.files import read_input, replacing, writing
-from msprobe.base.log import visible
+from msprobe.base.files import read_input, replace_atomically, writing
+from msprobe.base.log import terminal_line
 from msprobe.options.declaration import option
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH
@@ -73,8 +73,8 @@ def run(options: Options) -> int:
         answer, files = Answer("shown", f"data: {data}"), {"script": script, "data": data}
         printed(Document("op-generate", answer, Verdicts(), 0, files=files))
         return 0
-    print(visible(f"script: {script}"))
-    print(visible(f"data: {data}"))
+    print(terminal_line(f"script: {script}"))
+    print(terminal_line(f"data: {data}"))
     return 0
 
 
@@ -147,5 +147,5 @@ def _extract(file: Path, settings: Settings) -> None:
         "real_data_path": tensors if content.get("task") == "tensor" else "",
     }
     out = Path(settings.extract_api_path)
-    with writing(out.parent), replacing(out) as stream:
+    with writing(out.parent), replace_atomically(out) as stream:
         stream.write(json.dumps(kept, indent=1).encode())

@@ -11,7 +11,7 @@ remains wrong on the current device. Exit code: 0 written, 2 nothing was written
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.options.declaration import option, positional
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import FLAG, PATH, TEXT, whole
@@ -84,7 +84,7 @@ def run(options: Options) -> int:
         answer, files = Answer("shown", line), {"script": script, "data": data}
         printed(Document("repro", answer, Verdicts(), 0, files=files, details=details))
         return 0
-    print(visible(f"script: {script}"))
-    print(visible(f"data: {data} ({data.stat().st_size} bytes)"))
-    print(visible(line))
+    print(terminal_line(f"script: {script}"))
+    print(terminal_line(f"data: {data} ({data.stat().st_size} bytes)"))
+    print(terminal_line(line))
     return 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder, safe_name
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.replay.recorded import CannotReplay, Leaf, leaves
 from msprobe.store.npy import write_npy
 
@@ -29,4 +29,4 @@ def _save(folder: Path, found: Iterable[Leaf]) -> None:
         for leaf in dict.fromkeys(found):
             write_npy(str(folder / f"{safe_name(leaf.record.name)}.npy"), leaf.array)
     except (OSError, DumpError, CannotReplay) as err:  # a full disk does not end the check
-        once("error data", f"{folder}: tensors could not be saved ({err})")
+        log_once("error data", f"{folder}: tensors could not be saved ({err})")

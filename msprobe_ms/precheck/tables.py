@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder, open_text, replacing, writing
+from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder, open_text, replace_atomically, writing
 from msprobe.base.log import logger
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.tables.cells import guard
@@ -101,7 +101,7 @@ class Files:
             kept = [row for row in (read_rows(file, needed) if is_there else ()) if _api(row["API Name"]) in names]
             if not is_there and names and file == self.details:
                 logger.warning("%s: is missing; it will contain only the APIs that are checked from now on", file)
-            with writing(file.parent), replacing(file) as out:
+            with writing(file.parent), replace_atomically(file) as out:
                 lines = (_line([row.get(title, "") for title in titles]) for row in kept)
                 text = _BOM + _line(titles) + "".join(lines)
                 out.write(text.encode())
@@ -270,7 +270,7 @@ def write_turns(result: Path, turns: Iterable[tuple[Key, Turn]]) -> None:
         counts = map(str, (turn.checked, turn.over_budget, turn.over_memory))
         rows.append((guard(function), direction, guard(inputs), *counts, turn.worst.value, guard(turn.closed)))
     file = result.parent / result.name.replace("result", "calls", 1)
-    with writing(file.parent), replacing(file) as out:
+    with writing(file.parent), replace_atomically(file) as out:
         out.write((_BOM + "".join(map(_line, [TURNS, *rows]))).encode("utf-8", "backslashreplace"))
 
 

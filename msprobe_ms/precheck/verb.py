@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.base.scope import parse_numbers
 from msprobe.base.verdicts import NONE, Verdicts
 from msprobe.frameworks.registry import PACKAGES, REPLACE_TORCH
@@ -252,10 +252,10 @@ def _conclude(
         print(f"  {count:6d}  skipped  {why}")
     wrong = wrong_outputs(found)
     for output in wrong[:_MAX_LISTED]:
-        print(visible(f"error: {output.name}: {output.message}"))
+        print(terminal_line(f"error: {output.name}: {output.message}"))
     if len(wrong) > _MAX_LISTED:
         print(f"and {len(wrong) - _MAX_LISTED} more")
-    print(visible(f"results: {files['results']}"))
-    print(visible(f"details: {files['details']}"))
-    print(visible(answer.line))
+    print(terminal_line(f"results: {files['results']}"))
+    print(terminal_line(f"details: {files['details']}"))
+    print(terminal_line(answer.line))
     return verdicts.exit_code

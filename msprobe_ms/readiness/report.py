@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from msprobe.base.checks import output_folder, quoted
-from msprobe.base.log import visible
+from msprobe.base.log import terminal_line
 from msprobe.base.phrase import phrase
 from msprobe.base.settings import Origin, Settings, read_config
 from msprobe.base.verdicts import Verdicts
@@ -160,21 +160,21 @@ def _print(
     answer: Answer,
 ) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in installation.described().items())
-    print(visible(f"installation: {versions}; device {target.device}"))
+    print(terminal_line(f"installation: {versions}; device {target.device}"))
     _print_findings(found["installation"])
     if "configuration" in found:
         what = "invalid"
         if settings is not None:
             level = "" if settings.task == "grad_probe" else f" at level {quoted(settings.level)}"
             what = f"task {quoted(settings.task)}{level}, {_NAMES[target.framework]} on {target.device}"
-        print(visible(f"configuration: {what}"))
+        print(terminal_line(f"configuration: {what}"))
         _print_findings(found["configuration"])
     if where is not None:
-        print(visible(f"dump_path: {where.path}, {size(where.free)} free"))
+        print(terminal_line(f"dump_path: {where.path}, {size(where.free)} free"))
     _print_findings(found.get("dump_path", []))
-    print(visible(str(answer.line)))
+    print(terminal_line(str(answer.line)))
 
 
 def _print_findings(found: list[Obstacle]) -> None:
     for each in sorted(found, key=lambda one: not one.is_wrong):
-        print(visible(f"  {'WRONG' if each.is_wrong else 'note'}: {each.message}"))
+        print(terminal_line(f"  {'WRONG' if each.is_wrong else 'note'}: {each.message}"))

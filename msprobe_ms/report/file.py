@@ -7,7 +7,7 @@ from time import strftime
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder, replacing, writing
+from msprobe.base.files import make_folder, replace_atomically, writing
 from msprobe.base.phrase import Phrase, phrase
 
 from .document import Head
@@ -49,7 +49,7 @@ class Report:
         before, after = _page()
         with writing(path, "give another file with -o"):
             make_folder(path.parent)
-            with replacing(path) as file:
+            with replace_atomically(path) as file:
                 file.write(before)
                 file.writelines(self._elements())
                 file.write(after)

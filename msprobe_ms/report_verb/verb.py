@@ -20,7 +20,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.base.phrase import Words
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.core.layouts import LayoutOptions, layouts_of
@@ -104,7 +104,7 @@ def _report(options: Options) -> int:
         printed(Document("report", head.answer, judged, exit_code, head.counts, {"page": page}, details))
         return exit_code
     for line in lines:
-        print(visible(line))
+        print(terminal_line(line))
     return exit_code
 
 

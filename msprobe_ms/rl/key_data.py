@@ -18,8 +18,8 @@ from msprobe.base import framework
 from msprobe.base.checks import quoted
 from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
-from msprobe.base.interrupts import passes
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once
 from msprobe.base.nested import MAX_MEMBERS, Leaf, leaves_of, tree_of_value, type_name
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
 from msprobe.single_save import NotATensor, is_savable, shared_tree
@@ -87,7 +87,7 @@ class KeyData:
         try:
             items = [(key, {key: value}) for key, value in islice(data.items(), MAX_MEMBERS)]
         except BaseException as cause:  # foreign code, as in `save`
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             failed("save_data", cause)
             return
@@ -120,7 +120,7 @@ class KeyData:
         """Whether this is a child of the process that saves here: its numbers are ours, and so its files would be."""
         forked = os.getpid() != self._pid
         if forked:
-            once(
+            log_once(
                 f"MsProbe: forked {self._root}",
                 f"MsProbe: a forked process does not save to {self._root}, since it would overwrite the files of "
                 "its parent; call config_init in the forked process with another dump_path",
@@ -130,13 +130,13 @@ class KeyData:
 
 def left_out(cause: str, what: str) -> None:
     """A mistake in one call: logged once per cause, and the rest is saved."""
-    once(f"MsProbe: {cause}", f"MsProbe: {what.removeprefix('SingleSave: ')}; it is not saved")
+    log_once(f"MsProbe: {cause}", f"MsProbe: {what.removeprefix('SingleSave: ')}; it is not saved")
 
 
 def failed(what: str, cause: BaseException) -> None:
     """A failure of ours: logged once per cause."""
     why = reason(cause)
-    once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training continues")
+    log_once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training continues")
 
 
 @contextmanager

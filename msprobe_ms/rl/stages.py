@@ -7,7 +7,7 @@ from typing import Any
 from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.framework import rank
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.settings import Settings, stage_settings
 from msprobe.debugger import Debugger
 from msprobe.frameworks.registry import framework, name_of_model
@@ -45,7 +45,7 @@ class Stages:
         except MsprobeError as cause:
             if tag not in self._begun:
                 raise
-            once(f"{tag}: {cause}", f"MsProbe: {cause}; the training continues without the dump of this stage")
+            log_once(f"{tag}: {cause}", f"MsProbe: {cause}; the training continues without the dump of this stage")
         self._begun.add(tag)
 
     def _start(self, model: Any, tag: str) -> None:
@@ -54,7 +54,7 @@ class Stages:
             remedy = f"call debugger_stop({self._open!r}) first, in a `finally` block if an exception may occur"
             if tag not in self._begun and not self._has_stepped:
                 raise UsageError(f"{what}; {remedy}")
-            once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
+            log_once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
             self._shut()
         debugger = self._debugger_for(model, tag)
         tokens = self._tokens if tag == GENERATES else None
@@ -62,7 +62,7 @@ class Stages:
             mindspore = sys.modules["mindspore"]
             if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
                 what = f"MsProbe: tokens cannot be distinguished in graph mode: {tag} contains all of them"
-                once("tokens in graphs", what)
+                log_once("tokens in graphs", what)
                 tokens = None
         # the documented folder of a process without communication is rank0
         debugger.stage(tag).start(model, tokens, rank(debugger._framework) or 0)
@@ -71,10 +71,12 @@ class Stages:
     def stop(self, tag: Any) -> None:
         """Stop a stage; what cannot be stopped is logged once."""
         if tag not in SWITCHES:
-            once(f"debugger_stop {quoted(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; the call has no effect")
+            log_once(
+                f"debugger_stop {quoted(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; the call has no effect"
+            )
         elif tag in self._settings and tag != self._open:
             what = f"{self._open} is" if self._open else "nothing is"
-            once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")
+            log_once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")
         elif tag in self._settings:
             self._shut()
 
@@ -82,7 +84,7 @@ class Stages:
         """End the step of all stages."""
         if self._open:
             left = f"{self._open} is still started; call debugger_stop({self._open!r}) first"
-            once("open stage", f"MsProbe: step: {left}")
+            log_once("open stage", f"MsProbe: step: {left}")
             self._shut()
         self._step += 1
         self._has_stepped = True

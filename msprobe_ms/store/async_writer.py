@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.interrupts import uninterrupted
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.memory import available_memory
 
 from .journal import Journal, encode
@@ -162,7 +162,7 @@ class AsyncWriter:
             try:
                 uninterrupted(self._begin)
             except (RuntimeError, MemoryError) as cause:
-                once("no thread", f"tensors are written by the training thread, which takes longer ({cause})")
+                log_once("no thread", f"tensors are written by the training thread, which takes longer ({cause})")
                 self._limit = -1
                 return False
             _all.add(self)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from msprobe.base.errors import DumpError, SettingsError, UsageError
 from msprobe.base.files import open_input
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.options.declaration import OptionGroup, declared
 
 from .zip_check import ZipLimits, suspicious
@@ -130,7 +130,7 @@ def unpacked(path: Path) -> Iterator[Bundle]:
             _unpack(path, archive, folder)
         target, golden = (_side(path, folder, about, side) for side in SIDES)
         options = _options(path, folder, about.get("options"))
-        logger.info("%s: %s", visible(str(path)), visible(_said_of(about)))
+        logger.info("%s: %s", terminal_line(str(path)), terminal_line(_said_of(about)))
         yield Bundle(path, target, golden, options, about)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder, read_input
-from msprobe.base.log import few
+from msprobe.base.log import join_names
 
 from . import layout
 from .columnar.records import journal_of, read_records, write_records
@@ -117,7 +117,8 @@ def split(folder: Path, dump: Dump) -> int:
             lost.setdefault(name, "the tensor is missing")
         if lost:
             raise DumpError(
-                f"{len(lost)} entries cannot be converted: {few([f'{name}: {why}' for name, why in lost.items()])}"
+                f"{len(lost)} entries cannot be converted: "
+                f"{join_names([f'{name}: {why}' for name, why in lost.items()])}"
             )
         for name in names:
             if not os.path.lexists(tensors / name):  # else it goes before the pack already

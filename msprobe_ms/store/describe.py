@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.digest import digest
-from msprobe.base.interrupts import passes
-from msprobe.base.log import once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once
 from msprobe.base.nested import escape_surrogates, type_name
 from msprobe.base.schema import COUNTS, DIGEST, NAMES, Statistic, members
 from msprobe.base.statistic import shares, statistic
@@ -109,13 +109,13 @@ class ArrayDescriber:
         `kind` is the cause as the log counts it, where the text holds numbers that differ from call to call.
         """
         message = f"{call}.{part} could not be collected: {cause}; the training continues"
-        once(f"lost: {kind or cause}", message, logging.WARNING)
+        log_once(f"lost: {kind or cause}", message, logging.WARNING)
         try:
             self._writer.missing(call, part, cause)
         except Exception as error:  # a debugger never stops the training because of itself
-            if passes(error):
+            if must_propagate(error):
                 raise
-            once("journal", f"the journal of the dump cannot be written: {error}; free some space", logging.ERROR)
+            log_once("journal", f"the journal of the dump cannot be written: {error}; free some space", logging.ERROR)
 
 
 def not_written(cause: OSError) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import few, once
+from msprobe.base.log import join_names, log_once
 from msprobe.options.declaration import OptionGroup
 
 from . import layout
@@ -171,7 +171,7 @@ def _log_further_runs(path: Path) -> None:
         runs = ", ".join(later) if len(later) <= NAMED else f"{later[0]} to {later[-1]}"
         hint = f"give {same} for the last run" if same.exists() else f"the last run, {last}, does not contain this name"
         message = f"{path}: is from an earlier run; later runs are in {runs} in {root}; {hint}"
-        once(f"runs in {root}", message, logging.WARNING)
+        log_once(f"runs in {root}", message, logging.WARNING)
 
 
 def _has_register(folder: Path) -> bool:
@@ -285,4 +285,4 @@ def _count(**numbers: int) -> str:
 def _contents(top: Folder) -> str:
     if not top.folders and not top.files:
         return "; it is empty"
-    return f"; it contains {few([*(f'{name}/' for name in top.folders), *top.files], NAMED)}"
+    return f"; it contains {join_names([*(f'{name}/' for name in top.folders), *top.files], NAMED)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msprobe.base.errors import DumpError
-from msprobe.base.log import logger, once
+from msprobe.base.log import log_once, logger
 
 from . import layout
 from .layout import TENSORS
@@ -85,7 +85,7 @@ def look(path: Path, *, follow: bool = False) -> Folder:
         message = (
             f"{path / min(links)}: is a symbolic link to {what} and is not followed{others}; give the folder itself"
         )
-        once(f"link in {path}", message, logging.WARNING)
+        log_once(f"link in {path}", message, logging.WARNING)
     return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
 
 
@@ -126,7 +126,7 @@ def walk(
         if depth < MAX_DEPTH:
             waiting += [(path / name, depth + 1) for name in reversed(found.folders) if name not in skip]
         elif found.folders:
-            once(f"deep in {root}", f"{path}: folders more than {MAX_DEPTH} levels below {root} are skipped")
+            log_once(f"deep in {root}", f"{path}: folders more than {MAX_DEPTH} levels below {root} are skipped")
 
 
 def is_file(path: Path) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder, open_text, replacing
+from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder, open_text, replace_atomically
 
 TABLE = "free_benchmark.csv"
 COLUMNS = ("rank", "pert_type", "stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index")
@@ -131,5 +131,5 @@ def summary_path(root: Path, rank: int | None) -> Path:
 def write_summary(root: Path, rank: int | None, contents: Mapping[str, object]) -> None:
     """Write the summary of a rank in one stroke. OSError if writing fails."""
     make_folder(root)
-    with replacing(summary_path(root, rank)) as file:
+    with replace_atomically(summary_path(root, rank)) as file:
         file.write(json.dumps(contents, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")

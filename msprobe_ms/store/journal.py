@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from msprobe.base.files import open_input, replacing
+from msprobe.base.files import open_input, replace_atomically
 from msprobe.base.memory import check_fits_in_memory
 from msprobe.base.names import counterpart, parse
 
@@ -260,7 +260,7 @@ def _ordered(of: dict[str, T], names: list[str]) -> dict[str, T]:
 
 
 def _write(path: Path, texts: Iterator[str]) -> None:
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         for text in texts:
             file.write(text.encode("ascii"))
 

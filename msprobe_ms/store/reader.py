@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
-from msprobe.base.log import few, logger
+from msprobe.base.log import join_names, logger
 from msprobe.base.memory import check_fits_in_memory, without_gc
 
 from . import layout
@@ -64,10 +64,10 @@ def _in_folder(folder: Path) -> Path:
     if len(ranks) == 1:
         return _in_folder(folder / ranks[0])
     if ranks:
-        raise DumpError(f"{folder}: contains {len(ranks)} ranks; give one of {few(ranks, NAMED)}")
+        raise DumpError(f"{folder}: contains {len(ranks)} ranks; give one of {join_names(ranks, NAMED)}")
     if steps := numbered(inner, layout.step_number):
-        raise DumpError(f"{folder}: contains steps; give one of {few(steps, NAMED)}")
-    hint = f"; it contains the folders {few(sorted(inner), NAMED)}" if inner else ""
+        raise DumpError(f"{folder}: contains steps; give one of {join_names(steps, NAMED)}")
+    hint = f"; it contains the folders {join_names(sorted(inner), NAMED)}" if inner else ""
     raise DumpError(f"{folder}: contains no {layout.DUMP}{hint}; give the folder of a step or of a rank")
 
 

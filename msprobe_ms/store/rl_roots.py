@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msprobe.base import redaction
 from msprobe.base.errors import DumpError
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import make_folder, replace_atomically
 from msprobe.base.log import logger
 from msprobe.base.object_text import object_text, without_addresses
 
@@ -37,7 +37,7 @@ def write_configurations(root: Path, data: object) -> None:
     """
     text = json.dumps(redaction.setting("", plain(data)), indent=4)
     make_folder(root)
-    with replacing(root / NAME) as file:
+    with replace_atomically(root / NAME) as file:
         file.write(text.encode())
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 
 _FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in ", re.DOTALL)
 
@@ -92,7 +92,7 @@ def _without_circles(parents: dict[str, str | None]) -> dict[str, str | None]:
         if names:
             more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
             logger.warning(
-                "construct.json: %s %s%s; it is treated as not enclosed", visible(names[0][:200]), fault, more
+                "construct.json: %s %s%s; it is treated as not enclosed", terminal_line(names[0][:200]), fault, more
             )
     return parents
 

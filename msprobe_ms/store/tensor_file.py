@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.statistic import is_bfloat16
 
 KINDS = "?buifc"
@@ -23,7 +23,7 @@ def note_failure(failed: dict[str, str], path: str, cause: Exception) -> None:
     why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
     failed[path] = why
     message = f"{path}: cannot be written ({why}); the training continues, and the dump lists what is missing"
-    once(f"tensor: {why}", message)
+    log_once(f"tensor: {why}", message)
 
 
 class TensorFile(ABC):

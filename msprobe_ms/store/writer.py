@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, safe_name
-from msprobe.base.interrupts import passes
-from msprobe.base.log import logger, once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once, logger
 from msprobe.base.settings import Settings
 from msprobe.base.statistic import Array
 from msprobe.base.tally import Tally
@@ -419,7 +419,7 @@ class Writer:
         if cause not in self._logged:
             self._logged.add(cause)
             self.missing("step", "tensors", f"{cause} (the first tensor that is not saved: {name})")
-            once(
+            log_once(
                 cause,
                 f"{self._folder}: {cause}; {name} and later tensors are not saved, statistics are still collected",
             )
@@ -482,7 +482,7 @@ class Writer:
                 self.assemble()
                 (self._folder / layout.JOURNAL).unlink(missing_ok=True)
             except BaseException as cause:
-                if not passes(cause):  # after an interrupt the next close finishes the dump
+                if not must_propagate(cause):  # after an interrupt the next close finishes the dump
                     self._let_go()
                 raise
             self._let_go()

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from msprobe.base.interrupts import passes, uninterrupted
+from msprobe.base.interrupts import must_propagate, uninterrupted
 from msprobe.base.log import logger
 
 
@@ -49,16 +49,16 @@ def test_what_any_kind_of_handler_raises_is_an_interrupt(handler, handled):
     handled(handler)
     with pytest.raises(Limit) as raised:
         signal.raise_signal(signal.SIGUSR1)
-    assert passes(raised.value)
+    assert must_propagate(raised.value)
 
 
 def test_the_same_exception_raised_by_other_code_is_none():
     with pytest.raises(Limit) as raised:
         raise_limit(signal.SIGUSR1, None)
-    assert not passes(raised.value)
-    assert not passes(ValueError("never raised"))
-    assert passes(KeyboardInterrupt())
-    assert passes(SystemExit())
+    assert not must_propagate(raised.value)
+    assert not must_propagate(ValueError("never raised"))
+    assert must_propagate(KeyboardInterrupt())
+    assert must_propagate(SystemExit())
 
 
 def test_work_is_done_as_a_whole_and_the_interrupt_raised_after_it(handled):
@@ -74,7 +74,7 @@ def test_work_is_done_as_a_whole_and_the_interrupt_raised_after_it(handled):
     with pytest.raises(Limit) as raised:
         uninterrupted(work)
     assert done == list(range(50))
-    assert passes(raised.value)
+    assert must_propagate(raised.value)
 
 
 def test_work_runs_once_and_its_own_exception_is_raised():

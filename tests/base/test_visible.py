@@ -2,7 +2,7 @@
 
 import pytest
 
-from msprobe.base.log import MAX_LINE_LENGTH, MAX_WORD_LENGTH, visible
+from msprobe.base.log import MAX_LINE_LENGTH, MAX_WORD_LENGTH, terminal_line
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from msprobe.base.log import MAX_LINE_LENGTH, MAX_WORD_LENGTH, visible
     ],
 )
 def test_what_is_short_is_shown_whole_and_steers_nothing(text, shown):
-    assert visible(text) == shown
+    assert terminal_line(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -28,17 +28,17 @@ def test_what_is_short_is_shown_whole_and_steers_nothing(text, shown):
     ],
 )
 def test_what_is_long_keeps_its_ends(text):
-    shown = visible(text)
+    shown = terminal_line(text)
     assert len(shown) <= MAX_LINE_LENGTH
     assert shown.startswith("first ")
     assert shown.endswith("last")
     assert "characters)..." in shown
     assert "\x1b" not in shown
-    assert visible(shown) == shown
+    assert terminal_line(shown) == shown
 
 
 def test_a_long_name_is_told_by_its_ends():
-    shown = visible("Cell." + "x" * 1_000_000 + ".forward.7")
+    shown = terminal_line("Cell." + "x" * 1_000_000 + ".forward.7")
     assert shown.startswith("Cell.xxx")
     assert shown.endswith("xxx.forward.7")
     assert "...(1000015 characters)..." in shown
@@ -56,15 +56,15 @@ LONG_PATH = "/" + "/".join(["a_folder_of_the_training"] * 40) + "/network.py"
 @pytest.mark.parametrize("longest", [400, MAX_LINE_LENGTH])
 def test_the_source_line_of_a_long_text_is_never_cut(place, end, before, longest):
     text = f"Cell.{before}.forward.0 differs {place}{end}"
-    shown = visible(text, longest)
+    shown = terminal_line(text, longest)
     assert place in shown
     assert shown.startswith("Cell.")
     assert len(shown) <= max(longest, MAX_WORD_LENGTH + len(place) + len(end))
-    assert visible(shown, longest) == shown
+    assert terminal_line(shown, longest) == shown
 
 
 def test_of_many_source_lines_the_last_is_kept_and_the_text_is_still_bounded():
     text = " ".join(f"/{'x' * 3000}{at}.py:{at}" for at in range(1000))
-    shown = visible(text)
+    shown = terminal_line(text)
     assert shown.endswith("x999.py:999")
     assert len(shown) <= 2 * MAX_LINE_LENGTH

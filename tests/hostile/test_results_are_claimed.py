@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from msprobe.base.files import creating, remove_stale_files, replacing, temporary_file
+from msprobe.base.files import creating, remove_stale_files, replace_atomically, temporary_file
 from msprobe.cli import main
 
 pytestmark = pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_result_that_is_there_is_not_replaced(tmp_path):
     with pytest.raises(FileExistsError), creating(path) as file:
         file.write(b"yours")
     assert path.read_text() == "mine"
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         file.write(b"new")
     assert path.read_text() == "new"
     with temporary_file(tmp_path / ("n" * 255)) as part:

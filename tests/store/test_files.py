@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.base.files import make_folder, replacing, safe_name
+from msprobe.base.files import make_folder, replace_atomically, safe_name
 
 
 def mode(path):
@@ -39,7 +39,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path):
 
 
 def test_a_replaced_file_is_closed_to_others(tmp_path, no_umask):
-    with replacing(tmp_path / "f") as file:
+    with replace_atomically(tmp_path / "f") as file:
         file.write(b"x")
     assert mode(tmp_path / "f") == 0o640
 
@@ -47,7 +47,7 @@ def test_a_replaced_file_is_closed_to_others(tmp_path, no_umask):
 def test_the_old_file_stands_until_the_new_one_is_whole(tmp_path):
     target = tmp_path / "f"
     target.write_text("old")
-    with replacing(target) as file:
+    with replace_atomically(target) as file:
         file.write(b"new")
         file.flush()
         assert target.read_text() == "old"
@@ -58,7 +58,7 @@ def test_the_old_file_stands_until_the_new_one_is_whole(tmp_path):
 def test_a_failure_leaves_the_old_file_and_no_other(tmp_path):
     target = tmp_path / "f"
     target.write_text("old")
-    with pytest.raises(TypeError), replacing(target) as file:
+    with pytest.raises(TypeError), replace_atomically(target) as file:
         file.writelines([b"new", "no bytes"])
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["f"]
@@ -68,7 +68,7 @@ def test_a_link_in_the_way_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / "f").symlink_to(victim)
-    with replacing(tmp_path / "f") as file:
+    with replace_atomically(tmp_path / "f") as file:
         file.write(b"x")
     assert victim.read_text() == "mine"
     assert not (tmp_path / "f").is_symlink()

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from msprobe.base.log import few
-from msprobe.base.phrase import Phrase, Words, phrase, some
+from msprobe.base.log import join_names
+from msprobe.base.phrase import Phrase, Words, names_phrase, phrase
 from msprobe.base.verdicts import Verdicts
 from msprobe.base.verdicts import last_line as completed
 from msprobe.compare.tables.columns import Column
@@ -75,7 +75,7 @@ def sentence(row: Invariant, one: Judgement) -> str:
     subject = one.subject or "the run"
     cell = f" in {one.cell}" if one.cell else ""
     where = "" if one.step is None else f", step {one.step}"
-    ranks = f", rank{'s' * (len(one.ranks) != 1)} {few([str(r) for r in one.ranks])}" if one.ranks else ""
+    ranks = f", rank{'s' * (len(one.ranks) != 1)} {join_names([str(r) for r in one.ranks])}" if one.ranks else ""
     line = f" ({one.file}:{one.line})" if one.file else ""
     return f"{subject}{cell}{where}{ranks}: {reason(row, one)}{line}"
 
@@ -112,7 +112,7 @@ def details(judged: Judged) -> dict[str, object]:
 
 def _evidence(row: Invariant, one: Judgement) -> Iterator[Words]:
     if len(one.ranks) > 1:
-        yield phrase("on ranks {ranks}", ranks=some(one.ranks, 8))
+        yield phrase("on ranks {ranks}", ranks=names_phrase(one.ranks, 8))
     yield phrase("every correct training: {what}", what=phrase(row.says))
     yield phrase("because: {what}", what=phrase(row.source))
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.base.checks import nearest
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import few, logger, visible
+from msprobe.base.log import join_names, logger, terminal_line
 from msprobe.base.verdicts import Gap, Verdicts, total
 from msprobe.options.declaration import option, positional
 from msprobe.options.groups import AnswerFormat, ExitZero, Selection
@@ -75,7 +75,7 @@ def run(options: Options) -> int:
         printed(Document("check", answer, verdicts, exit_code, details=details(judged)))
     else:
         _print(judged)
-        print(visible(answer.line))
+        print(terminal_line(answer.line))
     return exit_code
 
 
@@ -101,8 +101,8 @@ def _chosen(option: str, text: str | None, names: list[str]) -> set[str]:
     chosen = set(filter(None, (text or "").split(",")))
     for name in chosen - set(names):
         near = nearest(name, tuple(names))
-        hint = f"did you mean {near}?" if near else f"there are {few(names, 20)}"
-        hint_zh = f"是否指 {near}？" if near else f"可选：{few(names, 20)}"
+        hint = f"did you mean {near}?" if near else f"there are {join_names(names, 20)}"
+        hint_zh = f"是否指 {near}？" if near else f"可选：{join_names(names, 20)}"
         raise UsageError(
             translated(f"{option}: there is no invariant {name!r}; {hint}", f"{option}：没有不变量 {name!r}；{hint_zh}")
         )
@@ -153,13 +153,13 @@ def _print(judged: "list[tuple[Invariant, list[Judgement]]]") -> None:
             text = f"holds in {counts[Status.HOLDS]}"
             text += f", {counts[Status.UNJUDGED]} unjudged" if counts[Status.UNJUDGED] else ""
             if declared := [one.subject for one in found if one.why is Why.FROZEN]:
-                text += f": {Why.FROZEN.value}: {few(declared)}"
+                text += f": {Why.FROZEN.value}: {join_names(declared)}"
         else:
             whys = Counter(one.why.value for one in found if one.why)
             text = f"unjudged: {whys.most_common(1)[0][0] if whys else 'the dump has nothing of the kind'}"
-        print(f"{row.name:<{width}}  {visible(text)}")
+        print(f"{row.name:<{width}}  {terminal_line(text)}")
         wrong = [one for one in found if one.status is Status.VIOLATED]
         for one in wrong[:_MAX_LISTED]:
-            print(f"{'':<{width}}    {visible(sentence(row, one))}")
+            print(f"{'':<{width}}    {terminal_line(sentence(row, one))}")
         if len(wrong) > _MAX_LISTED:
             print(f"{'':<{width}}    and {len(wrong) - _MAX_LISTED} more")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import make_folder, replace_atomically
 from msprobe.base.language import translated
-from msprobe.base.log import logger, visible
+from msprobe.base.log import logger, terminal_line
 from msprobe.base.verdicts import total
 from msprobe.options.declaration import option, positional
 from msprobe.options.groups import AnswerFormat, ExitZero, Selection, WorkersOrZero, output_option
@@ -83,7 +83,7 @@ def run(options: Options) -> int:
         printed(Document("overflow-check", answer, verdicts, exit_code, files=written, details=details(answers)))
     else:
         for line in (*_page(answers, path), answer.line):
-            print(visible(line))
+            print(terminal_line(line))
     return exit_code
 
 
@@ -112,7 +112,7 @@ def _write(answer: "Answer", folder: Path) -> Path:
     path = folder / f"anomaly_analyze_{time.time_ns()}.json"
     try:
         make_folder(folder)
-        with replacing(path) as file:
+        with replace_atomically(path) as file:
             file.write(json.dumps(ranks, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
     except OSError as err:
         raise UsageError(f"{folder}: cannot be written to ({err.strerror}); give another folder with -o") from err

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from msprobe.base.phrase import Phrase, Words, joined, phrase, some, some_of
+from msprobe.base.phrase import Phrase, Words, joined, names_phrase, parts_phrase, phrase
 from msprobe.base.verdicts import last_line as completed
 from msprobe.base.verdicts import total
 from msprobe.findings.catalogue import nonfinite as kinds
@@ -67,7 +67,7 @@ def last_line(answers: Sequence[Answer]) -> Words:
 
 def amounts(found: Sequence[Amount]) -> Words:
     """`output.0 has 3 inf, output.1 has 2 nan`, the first two with what is in them."""
-    return some_of([phrase("{place} has {values}", place=one.place, values=_what(one)) for one in found], 2)
+    return parts_phrase([phrase("{place} has {values}", place=one.place, values=_what(one)) for one in found], 2)
 
 
 def _what(one: Amount) -> Words:
@@ -86,7 +86,7 @@ def _of_infinities(origin: Origin) -> Phrase:
 
 def _argument(origin: Origin) -> Phrase:
     parts = [phrase("{place} is {value}", place=one.place, value=_literal(one)) for one in origin.inputs]
-    arguments = some_of(parts, 3)
+    arguments = parts_phrase(parts, 3)
     return phrase("{arguments}, {outputs}", arguments=arguments, outputs=amounts(origin.outputs))
 
 
@@ -142,7 +142,7 @@ def _missing_rank(origin: Origin) -> Phrase:
         if len(origin.ranks) == 1
         else "{outputs}, from ranks {ranks} that the dump does not hold",
         outputs=outputs,
-        ranks=some(origin.ranks),
+        ranks=names_phrase(origin.ranks),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from mindspore import Parameter, Tensor, nn
 
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Patches, Removable
 from msprobe.cell_dump.wrappers import Current, Stems
 
@@ -27,7 +27,7 @@ from .executors import COMPILERS, GRAPHS, api, tracer
 
 
 def _in_graph() -> bool:
-    once(
+    log_once(
         "save in a graph",
         "PrecisionDebugger.save: has no effect inside @jit and in graph mode; use msprobe.mindspore.save there",
     )

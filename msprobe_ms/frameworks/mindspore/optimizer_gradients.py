@@ -21,7 +21,7 @@ from mindspore.ops import functional as F
 
 from msprobe.base.errors import reason
 from msprobe.base.framework import array_of
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Patches
 from msprobe.base.statistic import Array
 from msprobe.frameworks.interface import GradientProbe, GradientWatch, NotAnOptimizerError
@@ -86,7 +86,7 @@ class _Optimizer:
     def call(self, gradients: Any, *others: Any) -> Any:
         """Report the gradients that Python has, and do what the optimizer does."""
         if is_traced():
-            once("grad_probe traced", "grad_probe: gradients in a graph captured by tracing are not recorded")
+            log_once("grad_probe traced", "grad_probe: gradients in a graph captured by tracing are not recorded")
             return self._original(gradients, *others)
         executor.sync()  # an error of the training that comes up here is the training's
         if self.watch.begin():
@@ -132,7 +132,7 @@ class _Optimizer:
 
 def _left_out(name: str) -> None:
     what = f"grad_probe: the gradient of {name}"
-    once(what, f"{what} is not a tensor with a known shape (it may be sparse) and is not recorded")
+    log_once(what, f"{what} is not a tensor with a known shape (it may be sparse) and is not recorded")
 
 
 # ---- compiling -----------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def _compile(state: _Compiling, original: Callable[..., Any]) -> Callable[..., A
         finally:
             state.plants = True
         what = f"grad_probe: a graph could not be compiled with the probe's operators ({reason(refused)})"
-        once(what, f"{what}; it was compiled without them and its gradients are not recorded")
+        log_once(what, f"{what}; it was compiled without them and its gradients are not recorded")
         return result
 
     return compile

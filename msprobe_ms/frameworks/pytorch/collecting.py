@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode
 
 from msprobe.base.framework import MODULES
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Patches, Removable
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
@@ -127,7 +127,7 @@ class PyTorch(Framework):
     def names_of(self, model: Any) -> Iterator[tuple[str, Any]]:
         for name, parameter in model.named_parameters():
             if "_fsdp_wrapped_module" in name or "_flat_param" in name:
-                once("flat parameters", shards.FLAT, logging.WARNING)
+                log_once("flat parameters", shards.FLAT, logging.WARNING)
             yield name, parameter
 
     def describer(self, writer: StepWriter, **options: Any) -> Describer:

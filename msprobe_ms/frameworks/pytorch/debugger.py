@@ -7,7 +7,7 @@ import torch
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import AnyModel
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.collector import PythonCalls
 from msprobe.cell_dump.saves import Saves
@@ -78,7 +78,7 @@ def module_dump(module: torch.nn.Module, dump_name: str) -> None:
     instead = 'use level "L0" or "mix", and the module\'s name in "list", for example "list": ["Module.layers.0."]'
     if debugger is not None and debugger.level not in ("L0", "mix"):
         raise UsageError(f"module_dump() is not available at level {debugger.level!r}; {instead}")
-    once("deprecated: module_dump", f"module_dump() and module_dump_end() have no effect at this level; {instead}")
+    log_once("deprecated: module_dump", f"module_dump() and module_dump_end() have no effect at this level; {instead}")
 
 
 def module_dump_end() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Handle, Patches
 from msprobe.frameworks.interface import After, Before, Removal, hook_module
 
@@ -50,7 +50,7 @@ class ModuleHooks:
         compiled = [each.module for each in self._hooked.values() if _is_compiled(each.module)]
         inside = {id(module) for each in compiled for module in each.modules() if module is not each}
         if count := len(inside & self._hooked.keys()):
-            once(
+            log_once(
                 "monitor in compiled code",
                 f"monitor: {count} of {len(self._hooked)} modules run inside code compiled by torch.compile, and "
                 "their inputs and outputs are not measured; compile smaller modules, or monitor without "

@@ -12,7 +12,7 @@ import torch
 from torch.optim import optimizer as _optimizers
 
 from msprobe.base.framework import array_of
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.patches import Handle
 from msprobe.base.statistic import Array
 from msprobe.frameworks.interface import GradientProbe, GradientWatch, NotAnOptimizerError, Removal, Update
@@ -46,7 +46,7 @@ class Optimizers:
             return wrap_update(optimizer, before, after)
 
         def missed() -> None:
-            once(
+            log_once(
                 "monitor of a compiled update",
                 "monitor: the optimizer's step runs inside code compiled by torch.compile, so its gradients and "
                 "moments are not measured; call optimizer.step() outside of compiled code, or monitor without "
@@ -101,7 +101,7 @@ def _report_of_model(model: Any, probe: GradientProbe) -> None:
 
 
 def _missed_gradients() -> None:
-    once(
+    log_once(
         "grad_probe of a compiled update",
         "grad_probe: the optimizer's step runs inside code compiled by torch.compile, so its gradients are not "
         "collected; call optimizer.step() outside of compiled code",

@@ -9,7 +9,7 @@ from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-def
 
 from msprobe.base.errors import reason
 from msprobe.base.framework import array_of, is_distributed, local_part
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.base.statistic import Array
 from msprobe.cell_dump import describer
 from msprobe.cell_dump.collective import group_id
@@ -82,7 +82,7 @@ class Describer(describer.Describer):
             local = local_part(tensor)
             shard = f',"shard":{self._shards.text(tensor)}' if is_distributed(tensor) else ""
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.lost(call, part, reason(cause))
             return "null"

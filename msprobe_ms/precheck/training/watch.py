@@ -15,8 +15,8 @@ from typing import Any
 
 from msprobe.base import names
 from msprobe.base.errors import SettingsError, UsageError, reason
-from msprobe.base.interrupts import passes
-from msprobe.base.log import logger, once
+from msprobe.base.interrupts import must_propagate
+from msprobe.base.log import log_once, logger
 from msprobe.base.sections import AccCheckSettings
 from msprobe.base.statistic import Array
 from msprobe.frameworks.torch_names import torch_on_mindspore
@@ -178,9 +178,9 @@ class CheckFront(HoldingFront):
         try:
             return work()
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
-            once(f"acc_check {type(cause)}", f"acc_check: a call could not be checked: {reason(cause)}")
+            log_once(f"acc_check {type(cause)}", f"acc_check: a call could not be checked: {reason(cause)}")
             return None
         finally:
             self._spent += perf_counter() - begin

@@ -2,10 +2,10 @@
 
 import sys
 
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.monitor import anomaly_verb
 
 if __name__ == "__main__":
     old, new = "msprobe.pytorch.monitor.anomaly_analyse", "msprobe.core.monitor.anomaly_processor"
-    once(f"deprecated: {old}", f"python -m {old} is deprecated; use python -m {new}")
+    log_once(f"deprecated: {old}", f"python -m {old} is deprecated; use python -m {new}")
     sys.exit(anomaly_verb.main(f"python -m {old}"))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import open_input, replacing
+from msprobe.base.files import open_input, replace_atomically
 from msprobe.base.memory import check_fits_in_memory
 from msprobe.base.schema import NAMES
 from msprobe.store import layout
@@ -42,7 +42,7 @@ def write_records(folder: Path, journal: Journal, rebuilt: bool = False) -> None
     in_order(journal)
     table = _table(pa, journal, rebuilt)
     path = folder / layout.data_file(str(journal.header.get("level")), columnar=True)
-    with replacing(path) as file:
+    with replace_atomically(path) as file:
         pa.parquet.write_table(
             table,
             file,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import make_folder, open_text, replacing, safe_name
+from msprobe.base.files import make_folder, open_text, replace_atomically, safe_name
 from msprobe.store.layout import GRADIENTS
 from msprobe.store.npy import Array, load_npy, write_npy
 from msprobe.store.torch_files import load_pt
@@ -60,7 +60,7 @@ def write_summary(folder: Path, step: int, header: Sequence[str], rows: Iterable
     writer.writerow(header)
     writer.writerows(rows)
     make_folder(folder)
-    with replacing(summary_path(folder, step)) as file:
+    with replace_atomically(summary_path(folder, step)) as file:
         file.write(text.getvalue().encode("utf-8-sig", "backslashreplace"))
 
 

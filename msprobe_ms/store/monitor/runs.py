@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, reason
-from msprobe.base.log import few
+from msprobe.base.log import join_names
 
 from .layout import (
     FILE,
@@ -87,7 +87,7 @@ def find_runs(
                 f"{event}: contains event files of TensorBoard, which cannot be compared; use the monitor with "
                 "format csv"
             )
-        there = f"; it contains the folders {few([entry.name for entry in inner])}" if inner else ""
+        there = f"; it contains the folders {join_names([entry.name for entry in inner])}" if inner else ""
         raise DumpError(
             f"{path}: contains no output of a monitor{there}; give the folder with one folder per process, such "
             "as monitor_output"

@@ -21,7 +21,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msprobe.base.files import NAME_LIMIT, make_folder, replacing, safe_name
+from msprobe.base.files import NAME_LIMIT, make_folder, replace_atomically, safe_name
 from msprobe.base.schema import NAMES
 from msprobe.store import layout
 from msprobe.store.folders import Folder, by_number, walk
@@ -92,7 +92,7 @@ def write(root: Path, place: Place, value: Value) -> None:
     try:
         for part, array in zip(finals, arrays.values(), strict=True):
             write_npy(str(part), array)
-        with replacing(described) as file:
+        with replace_atomically(described) as file:
             # NaN and infinities are the bare words that Python's `json` writes and reads.
             file.write(json.dumps({"data": text}, indent=4).encode())
         for old in folder.glob("*.npy"):

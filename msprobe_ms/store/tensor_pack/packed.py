@@ -13,7 +13,7 @@ import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
-from msprobe.base.log import once
+from msprobe.base.log import log_once
 from msprobe.base.statistic import bfloat16_bits_to_float32
 from msprobe.store import layout
 from msprobe.store.tensor_file import KINDS, TensorFile
@@ -86,7 +86,7 @@ class PackedTensor(TensorFile):
         try:
             hasher = Hasher(self._content.digest)
         except LookupError as err:
-            once("pack: no hasher", f"digests in {layout.PACK_INDEX} are not checked ({err}): {MISSING_HASHER}")
+            log_once("pack: no hasher", f"digests in {layout.PACK_INDEX} are not checked ({err}): {MISSING_HASHER}")
             return None
         return hasher if hasher.is_fast or self._is_strict else None
 

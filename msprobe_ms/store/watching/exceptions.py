@@ -12,7 +12,7 @@ from types import FrameType
 
 from msprobe.base import redaction
 from msprobe.base.errors import reason
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.base.log import logger
 from msprobe.base.sections import ExceptionDumpSettings
 from msprobe.findings.catalogue import nonfinite as kinds
@@ -109,6 +109,6 @@ def _text(cause: BaseException, frame: FrameType | None) -> str:
         inner.stack = traceback.StackSummary.from_list(frames)
         return redaction.traceback("".join(inner.format()))
     except Exception as err:  # of foreign code, in the exception's own class; the dump goes on
-        if passes(err):
+        if must_propagate(err):
             raise
         return f"the traceback could not be formatted: {reason(err)}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.files import replacing
-from msprobe.base.log import few
+from msprobe.base.files import replace_atomically
+from msprobe.base.log import join_names
 from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
 from msprobe.findings.catalogue import nonfinite as kinds
@@ -59,7 +59,7 @@ class Caught:
             value=self.value,
             golden=self.golden,
             exception=self.exception,
-            inside=phrase(" inside {calls}", calls=few(self.running[::-1])) if self.running else "",
+            inside=phrase(" inside {calls}", calls=join_names(self.running[::-1])) if self.running else "",
             predecessors=self._predecessors(),
         )
         line = f" ({self.file}:{self.line})" if self.file else ""
@@ -97,7 +97,7 @@ def write_findings(folder: Path, task: str, findings: Sequence[Caught], is_over:
         "is_over": is_over,
         "findings": [finding.as_object() for finding in findings],
     }
-    with replacing(folder / NAME) as file:
+    with replace_atomically(folder / NAME) as file:
         file.write(json.dumps(text, indent=1).encode("ascii") + b"\n")
 
 

@@ -18,7 +18,7 @@ from weakref import ref
 
 from msprobe.base.errors import reason
 from msprobe.base.finite import is_finite
-from msprobe.base.interrupts import passes
+from msprobe.base.interrupts import must_propagate
 from msprobe.base.log import logger
 from msprobe.base.names import counterpart, parse
 from msprobe.base.statistic import Array
@@ -110,7 +110,7 @@ class OverflowFront(HoldingFront):
         try:
             return Held(source, source.elements(tensor).copy(), part, source.kind, str(tensor.dtype))
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.missing(call, part, reason(cause))
             return Held(source, tensor, part, was_finite=True)
@@ -261,7 +261,7 @@ class OverflowFront(HoldingFront):
             try:
                 found |= content_of(one.array)
             except Exception as cause:  # a debugger never stops the training because of itself
-                if passes(cause):
+                if must_propagate(cause):
                     raise
                 self.missing(name, one.part, reason(cause))
         return found
@@ -308,7 +308,7 @@ class OverflowFront(HoldingFront):
         try:
             found = one.is_finite()
         except Exception as cause:  # a debugger never stops the training because of itself
-            if passes(cause):
+            if must_propagate(cause):
                 raise
             self.missing(name, one.part, reason(cause))
             return True

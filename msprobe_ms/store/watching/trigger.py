@@ -9,7 +9,7 @@ from typing import Any
 
 from msprobe.base.digest import have_same_kind
 from msprobe.base.errors import DumpError
-from msprobe.base.log import logger, once
+from msprobe.base.log import log_once, logger
 from msprobe.base.sections import TriggerSettings
 from msprobe.findings.catalogue import nonfinite as kinds
 from msprobe.findings.kind import Kind
@@ -114,7 +114,7 @@ class TriggerFront(LastCalls):
             message = (
                 f"trigger: the digests of {self._triggers.settings.golden} are of a different kind and are not compared"
             )
-            once(f"golden of another kind {self._triggers.settings.golden}", f"{message}; use its summary_mode")
+            log_once(f"golden of another kind {self._triggers.settings.golden}", f"{message}; use its summary_mode")
             return None
         return kinds.DIGEST, place, str(now), golden
 
@@ -162,12 +162,12 @@ def _digests(path: Path, step: StepFolder) -> Digests:
         None,
     )
     if place is None:
-        once(f"golden {folder.parent.name}", f"trigger: {path} has no dump of {folder.parent.name}, {folder.name}")
+        log_once(f"golden {folder.parent.name}", f"trigger: {path} has no dump of {folder.parent.name}, {folder.name}")
         return {}
     try:
         dump = read(place)
     except (DumpError, OSError) as cause:
-        once(f"golden {place}", f"trigger: {cause}; digests of this step are not compared")
+        log_once(f"golden {place}", f"trigger: {cause}; digests of this step are not compared")
         return {}
     found: Digests = {}
     for call in dump.calls:
