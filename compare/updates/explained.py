@@ -31,6 +31,8 @@ from msprobe.compare.locate.wording import RUNNING
 from msprobe.findings.catalogue import comparison as kinds
 
 if TYPE_CHECKING:
+    from msprobe.compare.match.pairs import Pairs
+
     from .tracks import ParameterPair, Steps
 
 _WHY = {
@@ -59,14 +61,23 @@ class Updates:
         are called only where parameters differ in a step that is not the first. `limits` say how far parameters may
         drift; by exact ones none does."""
         self._before, self._after, self._limits = before, after, limits
+        self._parameters: tuple[Pairs, list[ParameterPair]] | None = None
         self.judgement: UpdateJudgement | None = None
+
+    def parameters(self, comparison: Comparison) -> "list[ParameterPair]":
+        """Return the pairs of parameters of a comparison; they are found once for all comparisons of the same pairs."""
+        if self._parameters is None or self._parameters[0] is not comparison.pairs:
+            from .tracks import parameter_pairs  # here, as below: the first step follows no update
+
+            self._parameters = comparison.pairs, parameter_pairs(comparison)
+        return self._parameters[1]
 
     def settle(self, comparison: Comparison) -> Comparison:
         """Return the comparison with the verdicts of the updates: a parameter whose difference is drift passes, and one
         whose update differs is an error, however small the difference of the weights is."""
-        if not comparison.target.step or not (pairs := _differing(comparison)):
+        if not comparison.target.step or not (pairs := _differing(comparison, self.parameters(comparison))):
             return comparison
-        from .tracks import judge_updates  # here, as below: the first step follows no update
+        from .tracks import judge_updates
 
         before = self._before()
         after = self._after() if before else ()
@@ -80,7 +91,7 @@ class Updates:
         judgement = self.judgement
         if judgement is None:
             return located
-        rows = set() if self._limits.is_exact else _drifted(comparison, judgement)
+        rows = set() if self._limits.is_exact else _drifted(comparison, judgement, self.parameters(comparison))
         findings: list[Divergence] = []
         for finding in located.findings:
             is_of_parameters = finding.kind is kinds.PARAMETERS and not _is_running(finding)
@@ -104,7 +115,9 @@ class Updates:
         if not comparison.target.step or self._limits.is_exact or (comparison.equal == EQUAL).all():
             return comparison, located
         rows = [row for row, reasons in comparison.reasons.items() if is_open_drift(reasons)]
-        if (running := _running_apart(comparison, self._limits)) and not self._before():
+        if (
+            running := _differing_running(comparison, self.parameters(comparison), self._limits)
+        ) and not self._before():
             rows += running
         rows = sorted(row for row in rows if comparison.grades[row] == _PASS)
         if not rows:
@@ -117,11 +130,9 @@ class Updates:
 
     def _unknown(self, comparison: Comparison, rows: Sequence[int]) -> Divergence:
         """Return the finding that names the parameters of these rows, those that differ most first."""
-        from .tracks import parameter_pairs
-
         excess = {v.parameter: v.excess for v in self.judgement.verdicts} if self.judgement is not None else {}
         open_ones = set(rows)
-        names = [pair.target for pair in parameter_pairs(comparison) if not open_ones.isdisjoint(pair.rows)]
+        names = [pair.target for pair in self.parameters(comparison) if not open_ones.isdisjoint(pair.rows)]
         names.sort(key=lambda name: -excess.get(name, 0.0))
         place = int(comparison.pairs.call_of[rows[0]])
         event = next(event for event in events(comparison.pairs) if event.place == place)
@@ -129,16 +140,16 @@ class Updates:
         return Divergence(event.name, cell_of(event), kinds.UNKNOWN, evidence, "unjudged", at=event.at)
 
 
-def _running_apart(comparison: Comparison, limits: Limits) -> list[int]:
+def _differing_running(comparison: Comparison, pairs: "Sequence[ParameterPair]", limits: Limits) -> list[int]:
     """Return the rows of running statistics of normalization layers that differ by more than rounding, unless a
     calibration has shown how far they drift."""
     if limits.drift_shown(RUNNING_STATISTICS) is not None:
         return []
-    from .tracks import differ_by_rounding, parameter_pairs
+    from .tracks import differ_by_rounding
 
     return [
         row
-        for pair in parameter_pairs(comparison)
+        for pair in pairs
         if pair.target.rpartition(".")[2] in RUNNING
         for row in pair.rows
         if comparison.equal[row] != EQUAL and not differ_by_rounding(comparison, row)
@@ -151,12 +162,10 @@ def _is_running(finding: Divergence) -> bool:
     return isinstance(evidence, Parameters) and all(name.rpartition(".")[2] in RUNNING for name in evidence.names)
 
 
-def _differing(comparison: Comparison) -> "list[ParameterPair]":
-    """All parameters that an optimizer updates, where one of them differs; none where all are equal."""
-    from .tracks import parameter_pairs
-
-    pairs = [pair for pair in parameter_pairs(comparison) if pair.target.rpartition(".")[2] not in RUNNING]
-    return pairs if any((comparison.equal[pair.rows] != EQUAL).any() for pair in pairs) else []
+def _differing(comparison: Comparison, pairs: "Sequence[ParameterPair]") -> "list[ParameterPair]":
+    """Return all parameters that an optimizer updates if one of them differs, none if all are equal."""
+    updated = [pair for pair in pairs if pair.target.rpartition(".")[2] not in RUNNING]
+    return updated if any((comparison.equal[pair.rows] != EQUAL).any() for pair in updated) else []
 
 
 def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
@@ -214,12 +223,9 @@ def _why(verdict: UpdateVerdict) -> Why:
     return _WHY[verdict.basis]
 
 
-def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:
-    """The rows of parameters that have drifted, where no parameter differs otherwise; none else."""
-    from .tracks import parameter_pairs
-
+def _drifted(comparison: Comparison, judgement: UpdateJudgement, pairs: "Sequence[ParameterPair]") -> set[int]:
+    """Return the rows of parameters that have drifted, if no parameter differs otherwise; else none."""
     agreeing = {(v.parameter, v.golden) for v in judgement.verdicts if v.status in _DRIFT}
-    pairs = parameter_pairs(comparison)
     rows = {row for pair in pairs if (pair.target, pair.golden) in agreeing for row in pair.rows}
     others = {row for pair in pairs for row in pair.rows} - rows
     return set() if (comparison.equal[np.array(sorted(others), np.int64)] != EQUAL).any() else rows
