@@ -24,11 +24,12 @@ counted over all graphs of the process. The two agree only for the first graph.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import Literal, NamedTuple
 
-from .checks import quoted
+from .checks import nearest, quoted
 
 Direction = Literal["forward", "backward", ""]
 Kind = Literal["cell", "api", "parameters_grad", "debug", "other"]
@@ -168,6 +169,25 @@ def kernel_name_problem(name: str) -> str:
     except re.error as err:
         return f"{quoted(name)} is not a valid regular expression: {err}; correct it"
     return ""
+
+
+_MOST_SEARCHED = 20_000
+"""Names among which a similar one is searched."""
+
+
+def call_of(name: str, calls: Container[str]) -> str | None:
+    """Return the call with this name, or the call whose record has this name; None if there is no such call."""
+    while name and name not in calls:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def similar_calls(name: str, calls: Collection[str]) -> list[str]:
+    """Return the calls whose names contain this text in any letter case; if there are none, the most similar one."""
+    found = [call for call in calls if name and name.lower() in call.lower()]
+    if not found and (near := nearest(name, islice(calls, _MOST_SEARCHED))):
+        found = [near]
+    return found
 
 
 def matches(name: str, kernel: str) -> bool:

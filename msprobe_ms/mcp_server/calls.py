@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.checks import nearest
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import join_names, shortened
+from msprobe.base.names import call_of, similar_calls
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.reader import read, tensor_path, with_structure_calls
@@ -21,9 +21,6 @@ _MAX_TEXT = 500
 
 _MAX_NAMES = 8
 """Names that are listed in a message."""
-
-_MAX_COMPARED = 20_000
-"""Names among which a similar one is searched."""
 
 
 @dataclass(frozen=True)
@@ -152,19 +149,13 @@ def _file(path: Path, step: int | None, rank: int | None) -> DumpFile:
 
 
 def _position(dump: Dump, name: str) -> int:
-    """The place of a call by its name, or by the name of one of its records."""
+    """Return the place of a call by its name, or by the name of one of its records."""
     place = dump.place
-    stem = name
-    while stem:
-        if stem in place:
-            return place[stem]
-        stem = stem.rpartition(".")[0]
+    if (call := call_of(name, place)) is not None:
+        return place[call]
     if not place:
         raise DumpError(f"{dump.where}: holds no calls")
-    wanted = name.lower()
-    alike = [each for each in place if wanted and wanted in each.lower()]
-    if not alike and (near := nearest(name, list(place)[:_MAX_COMPARED])):
-        alike = [near]
+    alike = similar_calls(name, place)
     hint = f"did you mean: {join_names(alike, _MAX_NAMES)}" if alike else f"there are: {join_names(place, _MAX_NAMES)}"
     raise UsageError(f"{dump.where}: there is no call {shortened(name, _MAX_TEXT)!r}; {hint}")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.base.names import API_PREFIXES, api_call, cell_call, counterpart, parse
+from msprobe.base.names import API_PREFIXES, api_call, call_of, cell_call, counterpart, parse, similar_calls
 
 NAMES = [
     # text, kind, stem, direction, number, path
@@ -88,3 +88,30 @@ def test_a_cell_call_that_is_made_is_read_back(prefix, path, kind, number, direc
     name = parse(cell_call(f"{prefix}.{path}.{kind}", number, direction))
     assert (name.kind, name.stem, name.number, name.direction) == ("cell", f"{prefix}.{path}.{kind}", number, direction)
     assert name.path == path
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("Mint.add.0.forward", "Mint.add.0.forward"),
+        ("Mint.add.0.forward.output.0", "Mint.add.0.forward"),
+        ("Mint.add.0.forward.input.other.1", "Mint.add.0.forward"),
+        ("Mint.add.1.forward", None),
+        ("", None),
+    ],
+)
+def test_the_call_of_a_name(name, call):
+    assert call_of(name, ["Mint.add.0.forward", "Mint.mul.0.forward"]) == call
+
+
+@pytest.mark.parametrize(
+    ("name", "similar"),
+    [
+        ("ADD", ["Mint.add.0.forward", "Mint.addmm.0.forward"]),
+        ("Mint.mull.0.forward", ["Mint.mul.0.forward"]),
+        ("nothing_alike_at_all", []),
+        ("", []),
+    ],
+)
+def test_calls_with_a_similar_name(name, similar):
+    assert similar_calls(name, ["Mint.add.0.forward", "Mint.addmm.0.forward", "Mint.mul.0.forward"]) == similar
