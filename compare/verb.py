@@ -21,6 +21,7 @@ from pathlib import Path
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
 from msprobe.base.log import terminal_line
+from msprobe.options.declaration import OUTPUT, declared
 from msprobe.store.detect import bundle_of, unbundled
 
 from .request import CompareOptions, Request, read_compare_json, with_options
@@ -90,7 +91,15 @@ def _compare(options: CompareOptions) -> int:
 
 
 def _explain(request: Request, options: CompareOptions) -> int:
-    """Print why one call has its verdicts, and write nothing."""
+    """Print why one call has its verdicts, and write nothing; UsageError if a file is asked for."""
+    for name, each in declared(CompareOptions).items():
+        if each.role == OUTPUT and each.flags and name != "json" and getattr(options, name) != each.default:
+            raise UsageError(
+                translated(
+                    f"--explain writes no files: omit {each.long_flag}, or compare without --explain",
+                    f"--explain 不写出文件：请去掉 {each.long_flag}，或不带 --explain 进行比对",
+                )
+            )
     from .explain.command import explained
     from .explain.text import data_of, lines_of
 

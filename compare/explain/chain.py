@@ -15,6 +15,7 @@ from msprobe.compare.locate.find import Located, cell_of
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.noise.pairs import AlignedGraphs, AlignedTensors
 from msprobe.compare.noise.statistics import AlignedStatistics
+from msprobe.store.record import TENSOR
 
 _MOST_RELATED = 5
 """Records from which an input comes, and calls that use an output, that are listed."""
@@ -92,6 +93,11 @@ class RecordChain:
     related: tuple[Related, ...]
     omitted: int = 0
 
+    @property
+    def differs_or_is_open(self) -> bool:
+        """Whether it does not pass, for another reason than that it could not show a fault."""
+        return self.grade != "pass" and (self.cause is None or not self.cause.is_exempt)
+
 
 @dataclass(frozen=True, slots=True)
 class CallChain:
@@ -164,7 +170,7 @@ def _record(aligned: AlignedGraphs, event: Event, row: int) -> RecordChain:
         excess,
         comparison.reasons_at(row),
         cause,
-        origins[0] if origins and is_input else "",
+        origins[0] if origins else "",
         tuple(related[:_MOST_RELATED]),
         max(0, len(related) - _MOST_RELATED),
     )
@@ -209,7 +215,7 @@ def _distance(aligned: AlignedGraphs, row: int) -> float | None:
 def _producers(aligned: AlignedGraphs, row: int) -> Iterator[Related]:
     """Yield the records of the target from which an input comes; those of the golden if the target does not have it."""
     side = 0 if aligned.rows[0][row] >= 0 else 1
-    if aligned.graphs[side].columns.kind[aligned.rows[side][row]] and not aligned.are_tensors[row]:
+    if aligned.graphs[side].columns.kind[aligned.rows[side][row]] != TENSOR and not aligned.are_tensors[row]:
         return
     for made in aligned.made_by(side, aligned.rows[side][row]):
         graph = aligned.graphs[side]

@@ -3,13 +3,14 @@
 import logging
 from dataclasses import replace
 
-from msprobe.base.checks import nearest
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.language import translated
 from msprobe.base.log import join_names, shortened
+from msprobe.base.names import call_of, similar_calls
 from msprobe.base.phrase import Words, phrase
+from msprobe.compare.core.layouts import Layouts
 from msprobe.compare.jobs.outcome import Compared, Task, compared, read_of, tasks_of
-from msprobe.compare.jobs.plan import Job, plan
+from msprobe.compare.jobs.plan import Job, plan, side
 from msprobe.compare.jobs.run import absolute
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.match.user_mapping import user_pairs
@@ -21,15 +22,14 @@ _MOST_NAMES = 8
 """Names that are listed in a message."""
 
 _MOST_TEXT = 200
-_MOST_SEARCHED = 20_000
-"""Names among which a similar one is searched."""
 
 
 def explained(request: Request, name: str) -> tuple[CallChain, Words]:
     """Return the chain of a call, by the name on either side, and a sentence about further dumps that have it.
 
-    Of several steps and ranks the first is taken in which something of the call does not pass, else the first that has
-    the call. UsageError if no dump has it, DumpError if nothing can be compared.
+    Of several steps and ranks the first is taken in which something of the call differs or is open, else the first that
+    has the call. UsageError if no dump has it, or if ranks would have to be merged first; DumpError if nothing can be
+    compared.
     """
     if request.layouts is not None:
         raise UsageError(
@@ -39,6 +39,18 @@ def explained(request: Request, name: str) -> tuple[CallChain, Words]:
             )
         )
     request = absolute(request)
+    if not request.read_as:
+        from msprobe.compare.jobs.shard_layouts import layouts_of_shards  # here: a single save has no shards
+
+        if isinstance(layouts_of_shards(side(request.target), side(request.golden)), Layouts):
+            raise UsageError(
+                translated(
+                    "the runs distribute their tensors differently, so their ranks are merged first: "
+                    "compare without --explain first, then explain with the folder `merged` of the output",
+                    "两次运行的张量分布不同，比对前须先合并各 rank：请先不带 --explain 比对，再对输出中的 `merged` "
+                    "文件夹使用 --explain",
+                )
+            )
     made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
     if request.calibrate is not None:
         from msprobe.compare.jobs.calibration import with_limits  # here: it needs the replay of calls
@@ -62,10 +74,10 @@ def explained(request: Request, name: str) -> tuple[CallChain, Words]:
         if place is None:
             continue
         chain = chain_of(last.comparison, last.located, place)
-        is_wrong = any(record.grade != "pass" for record in chain.records)
-        if chosen is None or is_wrong:
+        is_chosen = any(record.differs_or_is_open for record in chain.records)
+        if chosen is None or is_chosen:
             chosen = task.job, chain
-        if is_wrong:
+        if is_chosen:
             break
     if chosen is None:
         if last is None:
@@ -83,20 +95,15 @@ def _place(comparison: Comparison, name: str) -> int | None:
     """Return the place of the pair of calls with this name, or with a record of this name; None without one."""
     pairs = comparison.pairs
     for dump, calls in ((pairs.target, pairs.target_calls), (pairs.golden, pairs.golden_calls)):
-        stem = name
-        while stem:
-            if (call := dump.place.get(stem)) is not None:
-                found = (calls == call).nonzero()[0]
-                return int(found[0]) if len(found) else None
-            stem = stem.rpartition(".")[0]
+        if (call := call_of(name, dump.place)) is not None:
+            found = (calls == dump.place[call]).nonzero()[0]
+            return int(found[0]) if len(found) else None
     return None
 
 
 def _unknown(comparison: Comparison, name: str) -> str:
-    known = list(dict.fromkeys((*comparison.target.place, *comparison.golden.place)))
-    alike = [each for each in known if name.lower() in each.lower()]
-    if not alike and (near := nearest(name, known[:_MOST_SEARCHED])):
-        alike = [near]
+    known = dict.fromkeys((*comparison.target.place, *comparison.golden.place))
+    alike = similar_calls(name, known)
     names = join_names(alike or known, _MOST_NAMES)
     word = shortened(name, _MOST_TEXT)
     if alike:

@@ -159,6 +159,36 @@ def test_a_record_names_its_call_and_nothing_is_written(recorded, capsys, tmp_pa
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_step_in_which_the_call_cannot_show_a_fault_is_passed_over(builder, tmp_path, capsys):
+    """In step 0 only the memory differs that the call overwrites; in step 1 its result is wrong."""
+    call = "Tensor.zero_.0.forward"
+    for side, memory, results in (("target", 7.0, (0.0, 5.0)), ("golden", 3.0, (0.0, 0.0))):
+        for step, result in enumerate(results):
+            made = builder(side)
+            made.folder = tmp_path / side / f"step{step}" / "rank"
+            made.extra["step"] = step
+            made.call(call, [memory], [result]).write()
+    sides = tmp_path / "target", tmp_path / "golden"
+    assert ", step 1, rank 0" in explained(capsys, *sides, call)[1][0]
+    memory = record(capsys, *sides, call, "input.0", "--steps", "0")
+    assert (memory["verdict"], memory["cause"]) == ("unjudged", "unused")
+
+
+@pytest.mark.parametrize(
+    ("option", "flag"),
+    [
+        (("--html",), "--html"),
+        (("--format", "csv"), "--format"),
+        (("-o", "elsewhere"), "--output"),
+        (("-s",), "--stack"),
+    ],
+)
+def test_options_that_write_files_are_refused(recorded, capsys, option, flag):
+    code, lines, error = explained(capsys, recorded("target"), recorded("golden"), "Mint.matmul.0.forward", *option)
+    assert (code, lines) == (2, [])
+    assert f"--explain writes no files: omit {flag}, or" in error
+
+
 def test_ranks_that_are_merged_are_refused(recorded, capsys):
     sides = recorded("target"), recorded("golden")
     code, _, error = explained(capsys, *sides, "Mint.matmul.0.forward", "--rank-size", "2", "--tp", "2")

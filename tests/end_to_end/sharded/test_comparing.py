@@ -8,7 +8,9 @@ import pytest
 import torch
 from sharded_runs import records_of, trained
 
+from msprobe.base.errors import UsageError
 from msprobe.compare.dispatch import answer_of, compare_paths
+from msprobe.compare.explain.command import explained
 from msprobe.compare.jobs.plan import side
 from msprobe.compare.jobs.shard_layouts import layouts_of_shards
 from msprobe.compare.request import Request
@@ -150,6 +152,12 @@ def test_equal_layouts_are_compared_rank_by_rank(ran):
 def test_a_run_on_other_ranks_is_merged(ran):
     found = layouts_of_shards(side(ran("fsdp", 4, collects=1) / "dump"), side(ran("one", 1, collects=1) / "dump"))
     assert (found.target.ranks, found.golden.ranks) == (4, 1)
+
+
+def test_a_run_on_other_ranks_is_not_explained_rank_by_rank(ran, tmp_path):
+    sides = (ran("fsdp", 4, collects=1) / "dump", ran("one", 1, collects=1) / "dump")
+    with pytest.raises(UsageError, match="compare without --explain first"):
+        explained(Request(*sides, tmp_path / "out", "json", workers=1), "Module.head.Linear.forward.0")
 
 
 def test_replicas_without_shards_are_compared_rank_by_rank(ran):
