@@ -21,7 +21,7 @@ except ImportError:  # it could not be built here: Python does the same, slower
 
 
 class Place(str):
-    """Where a tensor stands in a call's arguments or results: `1.mask`."""
+    """The place of a tensor in a call's arguments or results: `1.mask`."""
 
     __slots__ = ()
 
@@ -171,7 +171,7 @@ class Backward:
 
     def _record(self, gradient: AnyTensor, side: str, place: str, index: int, memo: Memo) -> str:
         describer = self._describer
-        if describer.saves:  # its record names a file of its own
+        if describer.saves:  # its record names a separate file
             return describer.tensor(gradient, self.name, f"{side}.{place}")
         record = memo.get(index)
         if record is None:

@@ -176,7 +176,7 @@ def reference_at(code: CodeType, at: int) -> Reference:
     the reference ends last. Python 3.10 does not know columns: there it is found by the height of the stack.
     """
     instructions = _instructions(code)
-    # a frame that waits for another one of Python stands at the end of the call's cache entries
+    # a frame that waits for another Python frame is at the end of the call's cache entries
     here = bisect_right(instructions, at, key=attrgetter("offset")) - 1
     if here < 0:
         return _UNKNOWN

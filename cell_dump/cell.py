@@ -76,7 +76,7 @@ class CellCalls:
                     self._take(cell, stem, known.model, patches)
 
     def cells(self) -> Iterator[Any]:
-        """Return the cells that are collected, roots and optimizers apart."""
+        """Return the cells that are collected: roots, and optimizers separately."""
         for named in list(self._stems.values()):
             cell = named.cell()
             if named.stem and not self._framework.is_optimizer(cell):

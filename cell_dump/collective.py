@@ -1,9 +1,9 @@
-"""Collectives: functions that exchange tensors between ranks, at once or behind a handle.
+"""Collectives: functions that exchange tensors between ranks, synchronously or with a handle.
 
 Most of them return nothing and write into their arguments, so the outputs of such a call are its arguments as they are
 afterwards. An asynchronous call returns a handle, and its results are there when the handle's `wait` has returned; only
-then are they read. To read them earlier would mean to wait for other ranks at a place where the training does not,
-which costs what the asynchrony was for, and may be for ever.
+then are they read. Reading them earlier would wait for other ranks where the training does not,
+which costs time and may block forever.
 """
 
 from collections.abc import Callable

@@ -48,7 +48,7 @@ class Read(Protocol):
 
 
 class Bare:
-    """A number, text or None that stands in a record as it is, without a type."""
+    """A number, text or None that a record contains as it is, without a type."""
 
     __slots__ = ("value",)
 

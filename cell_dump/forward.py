@@ -1,4 +1,4 @@
-"""A forward call between its begin and its end, the entry that it becomes, and where in a step it stands.
+"""A forward call between its begin and its end, its entry, and its position in a step.
 
 A call's position: inside which calls, in which run of which model, in a first or a second run.
 """
@@ -107,7 +107,7 @@ class Forward:
         )
 
     def name_lost(self) -> None:
-        """Have the dump name what was left out, now that the call stands in it."""
+        """Record in the dump what was omitted, now that it contains the call."""
         for part, each in self.lost:
             self.describer.lost(self.name, part, each.cause, each.kind)
         self.lost.clear()
@@ -133,7 +133,7 @@ def outcome(args: tuple[Any, ...], result: Any) -> Any:
 
 
 def results_of(result: Any) -> tuple[Any, ...]:
-    """Return a call's result as a tuple of results; one with names of its own (a named tuple) is a single one."""
+    """Return a call's result as a tuple of results; one with named fields (a named tuple) is a single one."""
     if type(result) is tuple:
         return result
     if not issubclass(type(result), tuple):
@@ -146,7 +146,7 @@ _SECOND = ',"is_recompute":true'
 
 
 class _Made(NamedTuple):
-    """The nodes of the graph that a cell's call made, by their numbers, and what stands for its backward."""
+    """The nodes of the graph that a cell's call made, by their numbers, and those that represent its backward."""
 
     first: int
     end: int

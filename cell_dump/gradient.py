@@ -168,7 +168,7 @@ class NodeGradients:
         except AttributeError:  # as above
             results = self._results(self._ours(outputs))
         edges, inside, backward.lowest = _walk(graph, results, wanted, floor)
-        # of one tensor that stands at several places of the results the gradient comes once, for all of them
+        # the gradient of one tensor at several places of the results comes once, for all of them
         places_of = Counter([key for _, key, _ in results]) if len(results) > 1 else {}
         passed: set[Key] = set()
         for place, key, node in results:
@@ -294,7 +294,7 @@ def _walk(
     """Return the edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence
     number.
 
-    A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the
+    A tensor at several places of one call (`x * x`) has one edge for each if the call is one node: the
     slots are in the order of the arguments. Otherwise the contributions cannot be separated and are marked as shared.
     """
     identity_of, is_leaf = graph.identity, graph.is_leaf

@@ -1,7 +1,7 @@
-"""Recomputation: a second run, in the middle of backward, is marked and stands where the first one stood.
+"""Recomputation: a second run, in the middle of backward, is marked and takes the place of the first one.
 
-Two kinds are seen: the reentrant one, something that runs the block again as its own backward, and the one by hooks on
-saved tensors, which may stop the second run early by an exception of its own. Both frameworks have them, under inner
+Two kinds are seen: the reentrant one, a function whose backward runs the block again, and the one by hooks on
+saved tensors, which may end the second run early by an exception. Both frameworks have them, under inner
 names that their `framework.py` knows; where a version lacks them, second runs are recorded as further calls.
 
 `again(session, owner)` is the context of a second run of what `owner` ran first.

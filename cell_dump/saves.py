@@ -229,5 +229,5 @@ def refusal(tree: Tree, name: Any, save_backward: Any) -> str:
 
 
 def _at(variable: str, place: str) -> str:
-    """Return where in a variable something stands, for a message."""
+    """Return the place of something in a variable, for a message."""
     return f"{variable} at {place[:80]}{'...' if len(place) > 80 else ''}" if place else variable

@@ -271,8 +271,9 @@ class Session:
 
     @contextmanager
     def second_run(self, owner: Any) -> Iterator[None]:
-        """Return a second run of what `owner` ran first, in the thread that runs the backward: that of a device may be
-        one of its own, while ours waits.
+        """Return a second run of what `owner` ran first, in the thread that runs the backward.
+
+        This may be the thread of a device, while ours waits.
         """
         before, ours = self._thread, threading.get_ident()
         self._thread = ours
@@ -454,7 +455,7 @@ class Session:
             return
         try:
             self._settle(tensors)
-        except BaseException as cause:  # the training's: in the asynchronous pipeline it comes behind the call
+        except BaseException as cause:  # the training's: in the asynchronous pipeline it is raised after the call
             self._fail(call, cause)
             raise
         try:

@@ -44,8 +44,10 @@ class _Known(NamedTuple):
 
 
 class Blanks:
-    """The memory of one step that was given and not written. `memory_of` gives None where that cannot be told;
-    `holds` makes a function that tells whether a tensor's memory is still held by any.
+    """The memory of one step that was allocated and not written.
+
+    `memory_of` returns None where this is unknown. `holds` returns a function that returns whether any object still
+    holds a tensor's memory.
     """
 
     def __init__(self, memory_of: Callable[[Any], Memory | None], holds: Callable[[Any], Callable[[], bool]]) -> None:

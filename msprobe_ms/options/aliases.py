@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Alias(NamedTuple):
-    """A flag, the canonical flag that it stands for, and the first release that has it.
+    """A flag, its canonical flag, and the first release that has it.
 
     `8.1` and `26` are releases of mindstudio-probe; `own` is an earlier spelling of this tool. `verbs` are the commands
     that accept it, where not all that have the canonical flag do.

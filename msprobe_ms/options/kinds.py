@@ -22,7 +22,7 @@ class Kind(NamedTuple):
     """How a value is written.
 
     `read` makes the value of the words of a command line, `check` of a value in Python or in JSON; both raise
-    SettingsError for what is invalid. `words` are those of a command line that stand for a flag and a value. `form` is
+    SettingsError for what is invalid. `words` are those of a command line that give a flag and a value. `form` is
     how many words a value has: none, one, at most one, any number, several, a number of them, or one each time that the
     flag is given. `choices` are all values that there are, if they are few.
     """

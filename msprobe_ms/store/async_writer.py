@@ -87,7 +87,7 @@ LIMIT = 128 << 20
 """Bytes of tensors that may wait to be written, by default."""
 
 _ALIGNED = 64  # bytes: where a copy begins in the ring
-_OVERHEAD = 512  # bytes that a waiting tensor takes beside its elements, so that empty ones are bounded too
+_OVERHEAD = 512  # bytes of a waiting tensor in addition to its elements, so that empty tensors are bounded too
 
 
 class AsyncWriter:

@@ -121,7 +121,7 @@ def stored_of(options: OptionGroup) -> dict[str, Any]:
 def unpacked(path: Path) -> Iterator[Bundle]:
     """Unpack a bundle into a temporary folder, which is removed after the block.
 
-    DumpError if it is damaged, of a later version, or made to do harm; UsageError if the disk has no room.
+    DumpError if it is damaged, of a later version, or malicious; UsageError if the disk is full.
     """
     with TemporaryDirectory(prefix="msprobe-bundle-") as temporary:
         folder = Path(temporary)

@@ -36,10 +36,10 @@ Lost = dict[str, str]
 
 
 def to_columnar(file: Path, out: Path) -> Lost:
-    """Write a dump.json or debug.json, and what lies beside it, into the folder `out` as a columnar dump.
+    """Write a dump.json or debug.json, and the other files of the dump, into the folder `out` as a columnar dump.
 
-    What the format cannot hold as it is, is copied: npy files that others wrote in a form of their own, tensors of
-    torch, and what lies beside the dump in a form of its own. DumpError if the dump cannot be read; OSError.
+    What the format cannot represent is copied: npy files in forms that msprobe-ms does not write, tensors of torch, and
+    other files in unknown forms. DumpError if the dump cannot be read; OSError.
     """
     folder = file.parent
     journal, rebuilt = _journal_of_json(file)
@@ -60,9 +60,10 @@ def to_columnar(file: Path, out: Path) -> Lost:
 
 
 def to_packed(file: Path, out: Path) -> Lost:
-    """Write a dump.json or debug.json, and what lies beside it, into the folder `out`, and its tensors into one file.
+    """Write a dump.json or debug.json, and the other files of the dump, into the folder `out`, and its tensors into one
+    file.
 
-    Tensors of torch and npy files that others wrote in a form of their own are copied. DumpError if a tensor cannot be
+    Tensors of torch, and npy files in forms that msprobe-ms does not write, are copied. DumpError if a tensor cannot be
     read; OSError.
     """
     make_folder(out)

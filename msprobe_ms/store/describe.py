@@ -1,4 +1,4 @@
-"""An array becomes a record of a tensor, a number or text one of its own, as JSON text: `format.md` 2.2, 2.3."""
+"""Describe arrays, numbers and texts as records in JSON: `format.md` 2.2, 2.3."""
 
 import json
 import logging
@@ -70,7 +70,7 @@ class ArrayDescriber:
         return f',"{DIGEST.key}":"{digest(array, self.digests)}"' if self.digests else ""
 
     def _finished(self, text: str, array: np.ndarray[Any, Any], dtype: object, call: str, part: str) -> str:
-        """Return the record that has said its statistics and digest, once the tensor is saved, where tensors are."""
+        """Return the record with its statistics and digest, after the tensor is saved (if tensors are saved)."""
         if self.saves:
             suffix = self._writer.suffix
             if suffix == layout.PT:

@@ -1,9 +1,8 @@
-"""Digests of what a dump holds, and what its files looked like when they were made.
+"""Digests of the content of a dump, and the state of its files when they were computed.
 
 Two dumps with equal digests hold the same calls, with the same values, in the same order, under the same header, and
-their tensors are equal to the bit: whatever a comparison says of one of them and a third, it says of the other. Not in
-the digests: where a dump lies, which run it is of, what it was made with, its call stacks, and how its JSON is laid
-out.
+their tensors are bitwise equal: comparing either of them with a third dump has the same result. The digests do not
+cover the path of a dump, its run, the versions that wrote it, its call stacks, and the layout of its JSON.
 """
 
 import os

@@ -109,8 +109,9 @@ class ColumnsBuilder:
                 self.recomputed.add(len(self._rows.names) - 1)
 
     def scan(self, text: str, at: int) -> int:
-        """Add the entries of a JSON text behind the one that ended at a place, until one is unlike most; where the last
-        of them ended, which is the same place where none was added."""
+        """Add the entries of a JSON text that follow the one that ended at a place, up to the first unusual one.
+
+        Return the place where the last of them ended: the given place if none was added."""
         if self._scanner is None:
             return at
         rows = self._rows

@@ -158,7 +158,7 @@ DUMP_FILES = frozenset((*layout.DATA_FILES, layout.JOURNAL))
 
 
 def holds_dump(folder: Path) -> bool:
-    """Return whether a dump lies in a rank's folder, finished or not."""
+    """Return whether a rank's folder contains a dump, finished or not."""
     try:
         found = DUMP_FILES.intersection(os.listdir(folder))  # mostly there is no such folder yet
     except (OSError, ValueError):  # ValueError: a name that no file can have

@@ -144,13 +144,13 @@ def add_calls(
     lines: Sequence[bytes | Call],
     at: int,
 ) -> int:
-    """Take in the calls that stand in order from a place on; return the place behind them."""
+    """Add the calls that are in order from a place on; return the place after them."""
     for place in range(at, len(lines)):
         line = lines[place]
         if not isinstance(line, tuple):
             return place
         name, parent, stack, entry = line
-        # a cell's name stands in the line of each call inside it
+        # a cell's name is in the line of each call inside it
         name = names.setdefault(name, name)
         if entry:
             entries.setdefault(name, []).append(entry)
@@ -298,8 +298,8 @@ def _dump(folder: Path, journal: Journal, rebuilt: bool) -> Iterator[str]:
 def merged(texts: list[str]) -> str:
     """Merge the parts of an entry key by key; a later value of a key replaces the earlier one.
 
-    Only the lists of missing parts are joined: each part knows of its own. What a user saved (level debug) may be a
-    record or a list, which has no parts: the later one replaces the earlier one.
+    Only the lists of missing parts are joined: each part lists its own missing ones. What a user saved (level
+    debug) may be a record or a list, which has no parts: the later one replaces the earlier one.
     """
     if len(texts) == 1:
         return texts[0]
@@ -350,7 +350,7 @@ def construct_of(journal: Journal) -> Iterator[tuple[str, str | None]]:
 def _nearest_that_ran(backward: str, parents: dict[str, str | None]) -> str | None:
     """Return the backward call itself if it ran, else the backward of the nearest enclosing cell that did.
 
-    A cell without a differentiable input has no backward of its own; its forward knows what encloses it.
+    A cell without a differentiable input has no backward call; its forward call has the enclosing cell.
     """
     seen: set[str] = set()
     while backward not in parents:

@@ -1,6 +1,6 @@
 """File locks: one process at a time writes a dump, or the files of one command.
 
-A lock ends with its process, however that ends, so a journal, or a claim, that nobody holds was left behind.
+A lock ends with its process, even if that is killed, so a journal or a claim without a lock is left over.
 """
 
 import errno
@@ -22,7 +22,7 @@ from msprobe.base.files import FILE_MODE, NO_FOLLOW, make_folder, remove_stale_f
 # The number of our descriptors, if so many may be open: code that closes all descriptors and then opens files gets the
 # lowest numbers that are free; with a low number of ours we would write to its file, and close it.
 _HIGH = 4000
-# Of files that are opened again beside a journal: they must not get the number that it had, for it does not look.
+# Of files that are opened again while a journal is open: they must not get its number, which it does not check.
 _HIGHER = 6000
 
 # File systems without locks (some mounts of Lustre, NFS without its lock service): we work unguarded there.

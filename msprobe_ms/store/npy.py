@@ -163,7 +163,7 @@ def _read(path: Path, file: BinaryIO, header: Header) -> Array:
         raise DumpError(f"{path}: was truncated while it was read; collect this step again")
     try:
         return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
-    except ValueError as err:  # too many dimensions for this numpy, or lengths beside a 0 that are beyond any memory
+    except ValueError as err:  # too many dimensions for this numpy, or lengths that exceed the memory next to a 0
         raise DumpError(f"{path}: numpy cannot create an array of its shape ({err}); collect this step again") from err
 
 

@@ -78,7 +78,7 @@ def _unfinished(folder: Path) -> str:
 
 
 def may_have_halves(text: str, start: int = 0, end: int | None = None) -> bool:
-    """Return whether half of a surrogate pair may stand alone in a JSON text."""
+    """Return whether a JSON text may contain a lone surrogate."""
     return text.find("\\ud", start, end) >= 0 or text.find("\\uD", start, end) >= 0
 
 
@@ -132,7 +132,7 @@ def json_object_or_empty(file: Path) -> dict[str, Any]:
 _PIECE = 1 << 20  # bytes
 _MAX_ENTRY_LENGTH = 1 << 30  # characters of one entry; whatever has a longer one is no dump
 _SPACE = re.compile(r"[ \t\n\r]*")
-# What nearly always stands between two values of an object.
+# What is nearly always between two values of an object.
 _NEXT_KEY = re.compile(r'[ \t\n\r]*,[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*')
 # What may follow a value or a key. Anything else means that the value goes on, in text that was not read yet.
 _ENDS = frozenset(",:}")
@@ -176,8 +176,7 @@ def stream(
 
 
 def entries_of(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the members of a dump.json in addition to its `data`, and the entries in it, as they stand there; of a
-    table, too."""
+    """Return the members of a dump.json other than `data`, and its entries, unchanged; also those of a table."""
     found: dict[str, Any] = {}
     if file.name in layout.TABLES:
         from .columnar.records import read_records
@@ -357,7 +356,7 @@ def read(path: str | Path, *, structure: bool = False, stack: str | Path | None 
     """Read one step of one rank from its dump.json (or debug.json), its rank's folder, or a step with one rank.
 
     `structure` also accepts a dump of task `structure`, which has no records, only stacks and enclosing cells. `stack`
-    is a stack.json that lies elsewhere. DumpError if nothing can be read, with what, where, and what to do.
+    is a stack.json in another folder. DumpError if nothing can be read, with what, where, and what to do.
     """
     file = find(Path(path))
     dump = read_file(file, structure=structure, stack=stack)
@@ -383,7 +382,7 @@ def with_structure_calls(dump: Dump) -> Dump:
 
 @without_gc()
 def read_file(file: Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
-    """Read a dump.json (or debug.json, or a table) and what lies beside it; its journal is not looked for."""
+    """Read a dump.json (or debug.json, or a table) and the other files of the dump, except a journal."""
     folder = file.parent
     builder: ColumnsBuilder | TableColumns
     if file.name in layout.TABLES:
@@ -423,7 +422,7 @@ def read_file(file: Path, *, structure: bool = False, stack: str | Path | None =
 
 
 def _table(file: Path, structure: bool) -> "Table":
-    """Return the same of a table, with what a dump.json has in files beside it."""
+    """Return the same of a table, including what a dump.json has in other files."""
     # Here: it imports numpy and pyarrow.
     from .columnar.load import read_table
 
@@ -433,7 +432,7 @@ def _table(file: Path, structure: bool) -> "Table":
 
 
 def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuilder]:
-    """Return the members beside `data`, and the rows of `data`; entry by entry where that is possible."""
+    """Return the members other than `data`, and the rows of `data`; entry by entry if that is possible."""
     builder = ColumnsBuilder()
     try:
         text = stream(file, builder.add, builder.scan)

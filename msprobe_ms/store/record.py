@@ -299,7 +299,7 @@ _ZEROS = re.compile(r"\.0[0-9]")
 
 @dataclass(slots=True, eq=False)
 class Columns:
-    """Every record of one dump; the rows of one call stand together, in row order.
+    """All records of one dump; the rows of one call are consecutive.
 
     Per call: `names`; its rows are `starts[c]:starts[c + 1]`. Per row: `part`, `kind` and `gradient` are places in
     PARTS, KINDS and GRADIENTS, `path` is one in `paths`, and `look` one in `looks` (type, dtype and shape).
@@ -367,7 +367,7 @@ class Columns:
         return bisect_right(self.starts, row) - 1
 
     def path_of(self, row: int) -> tuple[str, ...]:
-        """Return where a row stands within its part of the call."""
+        """Return the place of a row within its part of the call."""
         return self.paths[self.path[row]]
 
     def dtype(self, row: int) -> str:
@@ -558,9 +558,9 @@ def columns_of(calls: Iterable[Call]) -> Columns:
 
 
 class Rows:
-    """Columns in the making: row after row behind the call that was begun last.
+    """Builds columns: rows are added to the call that was begun last.
 
-    What few rows have is kept by row here, and gets its column at the end.
+    Properties that few rows have are kept by row here, and become columns at the end.
     """
 
     def __init__(self) -> None:
@@ -598,7 +598,7 @@ class Rows:
         return number
 
     def row(self, kind: int, path: int, look: Look, statistics: Statistics | None) -> None:
-        """Add a row of any kind; its part is added by the caller, and what it has besides stands by its number."""
+        """Add a row of any kind; the caller adds its part, and its other properties by the number of the row."""
         numbers = _plain_floats(statistics) if kind == TENSOR else None
         if numbers is None and (kind == TENSOR or statistics is not None):
             self.odd[len(self.path)] = statistics
@@ -651,7 +651,7 @@ class Rows:
 
 
 def _column(numbers: Mapping[int, float], count: int) -> Floats:
-    """Return a column of so many rows, of which some have a number."""
+    """Return a column of `count` rows, of which some have a number."""
     found = np.full(count, _NAN)
     found[list(numbers)] = list(numbers.values())
     return found

@@ -94,7 +94,7 @@ def flow_root(root: Path) -> FlowRoot:
 def flow_in(top: Folder) -> FlowRoot | None:
     """Return a folder as the root of a flow, if it holds two of the three parts, or a stage by its name.
 
-    Key data alone are single saves. Configurations alone make a flow if no other folders lie beside them.
+    Key data alone are single saves. Configurations alone make a flow if there are no other folders.
     """
     if NAME not in top.files and DATA not in top.folders and set(STAGES).isdisjoint(top.folders):
         return None  # without a look into each of many folders

@@ -1,4 +1,4 @@
-"""One folder, one run: the first run that writes to a folder has it, every other one gets a folder of its own inside.
+"""One folder for each run: the first run that writes to a folder owns it, every other one gets a folder inside it.
 
 `run.jsonl` in the folder has a line for each process of the run (`format.md`, page 1). Nothing of another run is
 ever removed, replaced or mixed with. For a dump that may hold nothing but steps, as msprobe 8.1 requires, the
@@ -35,7 +35,7 @@ _LAUNCH = (
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE"),
     *("MS_SCHED_PORT", "MS_WORKER_NUM", "RANK_SIZE", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"),
 )
-_RAY = "RAY_JOB_ID"  # its workers begin at any time, and each group of them has a port of its own
+_RAY = "RAY_JOB_ID"  # its workers begin at any time, and each group of them has another port
 _PATIENCE = 5.0  # seconds for another process to write its line
 _SKEW = 60.0  # seconds between the clocks of two machines
 
@@ -69,7 +69,7 @@ class Process:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run's folder, and the run's identity, which stands in each of its dumps."""
+    """A run's folder, and the run's identity, which each of its dumps contains."""
 
     folder: Path
     run: str
@@ -123,7 +123,7 @@ def run_folder(
     global _pid
     root = root.absolute()
     with _lock:
-        if _pid != os.getpid():  # a forked child is a process of its own
+        if _pid != os.getpid():  # a forked child is another process
             _pid = os.getpid()
             _taken.clear()
         key = root, place, rank

@@ -55,7 +55,7 @@ MAX_ENCLOSING = 200
 
 
 def enclosing(text: dict[str, Any]) -> dict[str, str | None]:
-    """Call -> parent. A value may be `[parent, micro_step]`, and a count may stand between the names."""
+    """Call -> parent. A value may be `[parent, micro_step]`, and a count may be between the names."""
     found: dict[str, str | None] = {}
     for name, parent in text.items():
         if type(parent) is list and parent:

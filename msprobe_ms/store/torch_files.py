@@ -105,7 +105,7 @@ _ADVICE = "weights_only"
 # Before 2.6 a crafted file ran code in spite of `weights_only` (CVE-2025-32434).
 _SAFE = (2, 6)
 
-# A tensor may be a view that repeats its elements: so many bytes it may have, however few its file holds.
+# The most bytes of a tensor, which may be a view that repeats the few elements in its file.
 _REPEATED = 1 << 30
 
 

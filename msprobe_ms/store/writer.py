@@ -51,7 +51,7 @@ class Budget:
         self._lock = threading.RLock()  # a signal handler may come in between, and take too
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes if so many are left; otherwise nothing is taken, and something smaller may still fit."""
+        """Take `size` bytes if they are left; otherwise take nothing, and something smaller may still fit."""
         with self._lock:
             if size > self._left:
                 return False
@@ -162,7 +162,7 @@ class StepFolder:
     watch: "Watching | None" = None
 
     def open(self) -> StepWriter:
-        """Begin the dump: its writer, or what stands before it and decides what is written.
+        """Begin the dump: return its writer, or the filter in front of it that decides what is written.
 
         OSError and UsageError as of the writer.
         """
@@ -322,14 +322,14 @@ class Writer:
         """Note that a call raised; its entry, which contains that, is written next."""
 
     def order(self, names: Sequence[str]) -> None:
-        """Have calls stand in the order of `names`, whatever that of their lines. OSError if writing fails."""
+        """Put calls in the order of `names`, whatever the order of their lines. OSError if writing fails."""
         if self._is_own_process:
             self._append(order_line(names))
 
     def missing(self, name: str, part: str, cause: str) -> None:
-        """Record what could not be collected; on a full disk it is kept until there is room.
+        """Record what could not be collected; if the disk is full, keep it until there is space.
 
-        Ignored after the end: what the disk refused at the end itself has no dump any more to be recorded in.
+        Ignored after the end, when there is no dump any more to record it in.
         """
         if not self._is_own_process or self._journal.number < 0:
             return

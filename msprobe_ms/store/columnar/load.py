@@ -56,7 +56,7 @@ class TableColumns:
 
 @dataclass(slots=True)
 class Table:
-    """A table, read: the members that a dump.json has beside its data, its rows, and what lies beside it in JSON."""
+    """A table as read: the members of a dump.json other than `data`, its rows, and the dump's other JSON files."""
 
     members: dict[str, Any]
     columns: TableColumns
@@ -108,12 +108,12 @@ _KINDS = (STATISTICS, DIGEST, CALL, PARAMETER)
 
 
 class _Patterns:
-    """The rows of each template, and of each call that has more than numbers of its own.
+    """The rows of each template, and of each call whose entry differs from its template in more than numbers.
 
     `of` is the pattern of each call, in the order of the entries; `columns` has the rows of all patterns one after the
     other. By kind of mark and row of a pattern, `marks` counts the marks of that kind in the template whose value
     belongs there, -1 for none; `own_files` are the rows whose file's name begins with the call's. `counts` has, by row,
-    what a template tells of elements that are not finite, which counts where a norm is not.
+    the counts of non-finite elements from the template, which are used where the norm is not finite.
     """
 
     def __init__(self, records: Records, order: Integers) -> None:
@@ -150,7 +150,7 @@ class _Patterns:
 
 
 def _groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
-    """Return each key that there is, with the places where it stands."""
+    """Return each key with the places where it occurs."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
@@ -193,7 +193,7 @@ def _of_template(template: str, is_gradients: bool) -> _Found | None:
         CALL: [columns.source[row].split(_SIGN)[1] for row in marks[CALL]],
         PARAMETER: [columns.source[row].split(_SIGN)[1] for row in marks[PARAMETER]],
     }
-    # In the order of the marks, each once: rows stand in another order where an entry's keys do.
+    # In the order of the marks, each once: rows have another order where the keys of an entry have.
     for kind, values in told.items():
         wanted = [_invented(kind, number) for number in range(counts[kind])]
         if sorted(values) != sorted(wanted):

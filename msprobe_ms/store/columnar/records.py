@@ -1,7 +1,7 @@
 """The records of a dump as a table of Parquet: one row for each call that ran.
 
 What a journal holds goes in, and comes out again text by text, so that the JSON files can be made of either. Statistics
-stand in the row of the call where they are first seen; every later tensor with the same ones refers back to them.
+are stored in the row of the call where they first occur; every later tensor with the same ones refers back to them.
 """
 
 import json
@@ -129,7 +129,7 @@ def damaged(path: Path) -> Iterator[None]:
                 f"{path}: is not a complete Parquet table ({err}); copy it again, or collect again"
             ) from err
         raise DumpError(f"{path}: cannot be read ({err.strerror}); check the path and its permissions") from err
-    # ArrowException is none of its own: each is a ValueError, a KeyError, a TypeError or a NotImplementedError, too.
+    # Each ArrowException is also a ValueError, a KeyError, a TypeError or a NotImplementedError.
     except (ValueError, LookupError, TypeError, AttributeError, NotImplementedError, RecursionError) as err:
         raise DumpError(
             f"{path}: is damaged, or is not the table of a dump ({err}); copy it again, or collect again"
@@ -138,7 +138,10 @@ def damaged(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """What stands above the records. `missing` are texts of JSON; `lost_lines` is None unless the dump was rebuilt."""
+    """The members of a dump other than its records.
+
+    `missing` are texts of JSON; `lost_lines` is None unless the dump was rebuilt.
+    """
 
     header: dict[str, Any]
     extra_info: bool
@@ -324,7 +327,7 @@ def _parts(table: Any, key: str) -> Parts:
 
 
 def _looked_up(parts: Parts, count: int) -> Parts:
-    """Return the places in a table: 0 is the next new member, any other number says how far back the member stands."""
+    """Return the places in a table: 0 is the next new member, any other number is the distance back to the member."""
     back = parts.of.astype(np.int64)
     new = back == 0
     until = np.cumsum(new)

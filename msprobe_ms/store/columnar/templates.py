@@ -1,11 +1,11 @@
-r"""The text of an entry, taken apart: a template, which many calls share, and what only this call has.
+r"""Split the text of an entry into a template, which many calls share, and the values of this call.
 
 | mark | stands for | kept as |
 |---|---|---|
 | `\x01` | the call's own name at the beginning of a file's name | nothing: the call has it |
 | `\x02` | the statistics of a tensor | a place in the table of statistics |
 | `\x03` | the eight digits of a digest | a place in the table of digests |
-| `\x04` | the call that produced an input | how many rows before this one it stands |
+| `\x04` | the call that produced an input | its distance in rows before this one |
 | `\x05` | the parameter that an input is | its name |
 
 Entries are ASCII without control characters, so that a mark never is part of one. Whatever cannot be restored digit by
@@ -22,7 +22,7 @@ from msprobe.base import schema
 NAME, STATISTICS, DIGEST, CALL, PARAMETER = "\x01", "\x02", "\x03", "\x04", "\x05"
 MARKS = re.compile("[\x01-\x05]")
 
-# Whole members of a record; what is between quotes has none of its own, for inside a text they are escaped.
+# Whole members of a record. A text between quotes contains none, because quotes inside a text are escaped.
 _PARTS = re.compile(
     "("
     + ",".join(f'"{re.escape(key)}":[^,}}]+' for key in schema.KEYS)
@@ -67,10 +67,10 @@ class Lists:
 
 
 class Splitter:
-    """Takes entries apart, one after the other in the order of their rows; `rows` has the row of each call.
+    """Splits entries, one after the other in the order of their rows; `rows` has the row of each call.
 
-    `statistics` and `digests` have 0 for the next new member of a table, else how far back in the table the same one
-    stands; the new members are in `numbers`, one list for each statistic, and in `digest`. `calls` are rows back.
+    `statistics` and `digests` have 0 for the next new member of a table, else the distance back to the same one
+    in the table; the new members are in `numbers`, one list for each statistic, and in `digest`. `calls` are rows back.
     """
 
     def __init__(self, rows: dict[str, int]) -> None:

@@ -1,1 +1,1 @@
-"""The framework's own kernel dump, read as it lies."""
+"""Read the framework's own kernel dumps."""

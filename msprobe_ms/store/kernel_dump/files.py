@@ -1,4 +1,4 @@
-"""The framework's own kernel dump, read as it lies: which folder is which rank, graph and iteration, and its dump.
+"""Read the framework's own kernel dumps: the rank, graph and iteration of each folder, and its dump.
 
 ```
 rank_{r}/{net}/{graph}/{iteration}        kernel by kernel (jit_level O0, O1)
@@ -148,9 +148,9 @@ def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) ->
     """Return the dump of one rank and iteration, whose folders `kernel_dumps` found; DumpError if they hold no kernel.
 
     Calls are named `Kernel.Default_fc-Dense.MatMul.0.forward` after the name in the files, with `.round1` and so on
-    behind the type from the second execution in the iteration on, by time. Where one name has several task ids, each
-    is a kernel of its own, and `.task{id}` follows the type. The dump's task is `tensor` where there are
-    files, else `statistics`.
+    after the type from the second execution in the iteration on, by time. If one name has several task ids, each is a
+    separate kernel, and `.task{id}` follows the type. The dump's task is `tensor` if there are files, else
+    `statistics`.
     """
     common = Path(os.path.commonpath(folders))
     values: list[Value] = []

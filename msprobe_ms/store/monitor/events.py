@@ -82,7 +82,7 @@ class EventWriter:
         self._operations = tuple(operation for operation in operations if operation not in TEXTS)
         self._rank = rank
         self._file: EventFile | None = None
-        _event_class()  # a library that is missing is said before the first step
+        _event_class()  # a missing library is reported before the first step
 
     def write(self, step: int, rows: Mapping[str, Sequence[Row]]) -> None:
         """Append the rows of a step, by kind; a missing value is left out."""

@@ -181,7 +181,7 @@ def folders_between(root: Path, start: str | None, end: str | None) -> list[tupl
 
 
 def find_folder(root: Path, rank: int, start: str, end: str) -> Path | None:
-    """Return the newest folder of a rank whose time lies between two times (`append_output`); None if there is none."""
+    """Return the newest folder of a rank whose time is between two times (`append_output`); None if there is none."""
     found = [folder for at, folder in folders_between(root, start, end) if at == rank]
     return found[-1] if found else None
 

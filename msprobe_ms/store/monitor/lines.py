@@ -19,7 +19,7 @@ _NO_LINES = 4 * _BLOCK  # bytes without a line end: that is no table
 
 
 class Cause(Enum):
-    """Why something was left out, as a note says it behind the number of cases."""
+    """Why something was omitted; the value follows the number of cases in a note."""
 
     TORN = "unfinished last lines were skipped (their process was killed or is still writing)"
     BROKEN = "lines that are not rows were skipped"

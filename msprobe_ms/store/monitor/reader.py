@@ -285,8 +285,7 @@ def _column(rows: _Rows, statistic: str) -> Array:
 def _in_order(
     target: Array, step: Array, micro_step: Array, rows: Array | None, notes: Notes, folders: Sequence[Folder]
 ) -> Array | slice:
-    """Return the rows by step, micro step and target, of equal ones the last; all as they are where they stand like
-    this."""
+    """Return the rows sorted by step, micro step and target, of equal ones the last; unchanged if they are sorted."""
     all_rows = step.size
     if rows is None:
         rows = np.arange(all_rows)

@@ -64,8 +64,8 @@ def find_runs(
 ) -> tuple[Form, dict[int, tuple[Folder, ...]]]:
     """Return the form of what is under a path, and for each rank the folders of its newest run, the oldest first.
 
-    With a `start` or an `end` only the folders of TrainerMon whose time lies between, both included. DumpError if there
-    is nothing that a monitor wrote, ValueError for a time that cannot be read.
+    With a `start` or an `end`, only the folders of TrainerMon whose time is between them, both included. DumpError
+    if there is nothing that a monitor wrote, ValueError for a time that cannot be read.
     """
     chosen = None if start is None and end is None else {folder for _, folder in folders_between(path, start, end)}
     try:

@@ -138,7 +138,7 @@ class AppendedFiles:
         self._open: dict[str, _OpenFile] = {}
 
     def append(self, series: str, name: str, header: str, lines: str) -> None:
-        """Append lines to the file of that name, or to `{stem}.1.csv` beside it where it has another header."""
+        """Append lines to the file of that name, or to `{stem}.1.csv` in the same folder if it has another header."""
         file = self._open.get(series)
         if file is None or (file.name, file.header) != (name, header):
             self._close(series)

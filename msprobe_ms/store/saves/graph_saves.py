@@ -1,4 +1,4 @@
-"""Trees of graph saves, and of any npy files, read: tensors that were saved by name become calls of a dump.
+"""Read trees of graph saves, and of any npy files: tensors that were saved by name become calls of a dump.
 
 The calls are named `{name}.{k}.debug`, like those of a debug.json, with k counting the saves of the name within a step
 and rank; what was saved as a list or dict is one call, with a record for each element.
@@ -7,7 +7,7 @@ Graph saves are `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and an ind
 page 8). The id counts all saves of a process, and another run, or the framework on a device, counts otherwise; so saves
 are matched by name and order.
 
-In any other tree each folder that holds npy files is a dump of its own. `{name}_{dtype}_{count}.npy` is the count-th
+In any other tree, each folder that contains npy files is a separate dump. `{name}_{dtype}_{count}.npy` is the count-th
 value of `name`; any other file is the only value of its whole stem.
 """
 

@@ -56,7 +56,7 @@ class Place:
 
 
 def stem_of(key: str) -> str:
-    """Return a key as one component of a path that leads nowhere else, with room behind it for a suffix.
+    """Return a key as a single, safe component of a path, short enough for a suffix.
 
     Like `safe_name`; `""`, `.`, `..` and keys of more than 245 bytes are changed too, and end in a digest of the key.
     """
@@ -126,7 +126,7 @@ _MICRO_STEP = re.compile(r"micro_step(\d{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class ValueFolder:
-    """One folder of values of one tag, step and rank; `micro_step` is None beside the folders of micro steps.
+    """One folder of values of one tag, step and rank; `micro_step` is None outside the folders of micro steps.
 
     `inside` is its path from `data` on.
     """
@@ -154,7 +154,7 @@ class ValueFolder:
 
 @dataclass(frozen=True, slots=True)
 class SingleTree:
-    """What stands below a folder `data`: the spots, and npy files where none is expected."""
+    """The content of a folder `data`: the spots, and npy files at unexpected places."""
 
     data: Path
     spots: tuple[ValueFolder, ...]
@@ -253,7 +253,7 @@ def _data_above(folders: Sequence[Path]) -> Path:
 
 
 def _spots_of(folder: Path, data: Path) -> list[ValueFolder]:
-    """Return the spots of one tag, step and rank: its micro steps, then what lies beside them."""
+    """Return the spots of one tag, step and rank: its micro steps, then the values outside of them."""
     found = [spot for inner in walk(folder, strict=True) if (spot := _spot(inner, data)) is not None]
     return sorted(found, key=lambda spot: (spot.micro_step is None, spot.micro_step or 0))
 

@@ -64,8 +64,8 @@ def _bytes_of(array: Array) -> memoryview:
 
 
 def digest_of(raw: memoryview) -> str:
-    """Return a digest of bytes: XXH3 of 128 bits, as fast as memory, or SHA-256, which is slower than many disks; its
-    first characters tell them apart."""
+    """Return a digest of bytes: XXH3 of 128 bits, as fast as memory, or SHA-256, which is slower than many disks. Its
+    first characters name the algorithm."""
     if xxh3_128_hexdigest is None:
         return hashlib.sha256(raw).hexdigest()[:_DIGITS]
     return f"{_XXH3}{xxh3_128_hexdigest(raw)}"

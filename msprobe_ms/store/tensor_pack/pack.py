@@ -19,8 +19,8 @@ from .index import Elements, Index, PackFile, Span, digest_of, elements_of, line
 class Pack:
     """Compresses the tensors of one folder, which must be there when the first one comes. DumpError without pyarrow.
 
-    One call after the other; only a signal handler may come in between, whose tensors go behind those of the call that
-    it interrupts.
+    Calls follow one another; only a signal handler may come in between, whose tensors follow those of the call that it
+    interrupts.
     """
 
     def __init__(self, folder: Path) -> None:

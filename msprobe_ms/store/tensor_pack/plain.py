@@ -24,8 +24,8 @@ class PlainPack:
     """Packs the tensors of one folder, which must be there when the first one comes. `failed` has for each path that
     could not be written the reason.
 
-    One call after the other; only a signal handler may come in between, whose tensors go behind those of the call that
-    it interrupts.
+    Calls follow one another; only a signal handler may come in between, whose tensors follow those of the call that it
+    interrupts.
     """
 
     def __init__(self, folder: Path, failed: dict[str, str]) -> None:
@@ -76,7 +76,7 @@ class PlainPack:
                 self._pack.write(data, at)
             self._index.append([line for _, line in lines])
         except OSError as cause:
-            self._known.clear()  # some of it lies nowhere
+            self._known.clear()  # some of its tensors were not written
             for name, _ in lines:
                 note_failure(self._failed, os.path.join(self._folder, name), cause)
         except BaseException:  # an interrupt: the next flush writes all of it once more

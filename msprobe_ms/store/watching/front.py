@@ -1,4 +1,4 @@
-"""What stands in the place of a step's writer and decides which of its calls are written."""
+"""A replacement of a step's writer that decides which of its calls are written."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

@@ -24,7 +24,7 @@ class Slot:
 
 
 class Ring:
-    """Copies of the last tensors, at most `limit` bytes of them; the oldest makes room for the newest."""
+    """Copies of the last tensors, at most `limit` bytes; the newest replaces the oldest."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -49,8 +49,7 @@ class Ring:
         return slot
 
     def _place(self, size: int) -> int:
-        """Return where the next `size` bytes go; what was there is gone. The oldest slot is the next one behind the
-        head."""
+        """Return the place for the next `size` bytes, whose content is lost. The oldest slot follows the head."""
         start = self._head
         if start + size > self._limit:
             while self._slots and self._slots[0].start >= start:
