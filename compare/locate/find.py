@@ -146,6 +146,7 @@ class _Walk:
         self._findings: list[Divergence] = []
         self._places: dict[str, int] = {}  # a call inside which something begins -> the finding
         self._unmatched: dict[int, int] = {}  # an unmatched call -> the finding
+        self._followed: set[int] = set()  # findings of calls at the end of one side, to which gradients lead
         self._leaves: dict[object, int] = {}  # a tensor that no call produced -> the finding that it makes
         self._parameters = -1
         self._last_agreeing = ""
@@ -180,7 +181,8 @@ class _Walk:
             return Consequence.SHOWN
         place = self._events[finding.at].place
         doubt = self._doubts.get(place, Consequence.SHOWN)
-        return max(doubt, Consequence.OVERLAID) if place in self._ends_of_one_side else doubt
+        ends = place in self._ends_of_one_side and self._origin.get(finding.at) not in self._followed
+        return max(doubt, Consequence.OVERLAID) if ends else doubt
 
     @cached_property
     def _ends_of_one_side(self) -> set[int]:
@@ -498,6 +500,8 @@ class _Walk:
         finding = self._places.get(event.key)
         if finding is None and event.direction == "backward":
             finding = self._unmatched.get(event.forward) if event.forward is not None else None
+            if finding is None and (finding := self._finding_of_user(event)) is not None:
+                self._followed.add(finding)
         if finding is None and event.at and not self._events[event.at - 1].is_matched:
             finding = self._origin.get(event.at - 1)
         if finding is None:
@@ -508,6 +512,17 @@ class _Walk:
             self._mark(event.rows, "received")
         self._unmatched[event.at] = finding
         self._origin[event.at] = finding
+
+    def _finding_of_user(self, event: Event) -> int | None:
+        """Return the finding of a call of the same side that takes what the forward call of a backward call returned.
+
+        If the other side has the forward call, but not its backward call, then because it does not have such a user.
+        """
+        graph, (dump, calls, _) = self._causes.graphs[event.side], self._comparison.sides[event.side]
+        outputs = (row for place in event.forwards for row in graph.outputs(int(calls[place])))
+        users = (graph.call_of[row] for output in outputs for row in graph.users.get(graph.alias(output), ()))
+        found = (self._causes.event_of(event.side, dump.columns.names[call]) for call in users)
+        return next((self._unmatched[at] for at in found if at in self._unmatched), None)
 
     @cached_property
     def _trained_on_one_side(self) -> set[int]:

@@ -548,3 +548,35 @@ def test_other_parameters_of_a_later_step_are_the_optimizers():
 
 def test_parameters_of_the_first_step_have_no_update_before_them():
     assert str(describe(Parameters(("fc.weight",), 1, step=0))) == "1 parameter differs: fc.weight"
+
+
+@pytest.mark.parametrize("side", ["target", "golden"])
+def test_a_missing_term_of_the_loss_and_not_the_gradient_that_it_causes(side, builder, tensor):
+    """Both sides compute a mean, which one side alone adds to its loss; only there the mean has a gradient."""
+
+    def written(name, has_term):
+        made = builder(name, mode="tensor", level="L1")
+        x = np.array([[0.5, -1.0], [2.0, 1.0]], np.float32)
+        w = np.array([[1.0, 0.5], [-0.5, 2.0]], np.float32)
+        h, hidden = x * w, "call Mint.mul.0.forward.output.0"
+        mean, loss = h.mean(keepdims=True), np.sin(h).sum(keepdims=True)
+        made.call("Mint.mul.0.forward", [tensor(x, "leaf"), tensor(w, "parameter w")], [h])
+        made.call("Mint.mean.0.forward", [tensor(h, hidden)], [mean])
+        made.call("Mint.sin.0.forward", [tensor(h, hidden)], [np.sin(h)])
+        made.call("Mint.sum.0.forward", [tensor(np.sin(h), "call Mint.sin.0.forward.output.0")], [loss])
+        one, ones, total = np.ones((1, 1), np.float32), np.ones_like(h), np.cos(h)
+        if has_term:
+            term = tensor(mean, "call Mint.mean.0.forward.output.0")
+            made.call("Mint.add.0.forward", [tensor(loss, "call Mint.sum.0.forward.output.0"), term], [loss + mean])
+            made.call("Mint.add.0.backward", [one], [one, one])
+        made.call("Mint.sum.0.backward", [one], [ones])
+        made.call("Mint.sin.0.backward", [ones], [np.cos(h)])
+        if has_term:
+            made.call("Mint.mean.0.backward", [one], [ones / 4])
+            total = np.cos(h) + ones / 4
+        made.call("Mint.mul.0.backward", [total], [None, total * x])
+        return made.dump()
+
+    found = locate(compare(*(written(name, name == side) for name in ("target", "golden")))).findings
+    assert [(one.name, one.kind.name) for one in found] == [("Mint.add.0.forward", "structure differs")]
+    assert found[0].receivers == 3  # both backward calls of that side, and the gradient that both sides compute
