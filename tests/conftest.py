@@ -71,6 +71,7 @@ MARKERS = {
     "verify": "left to `make verify`: run with --all-cases only; also for one value of a parameter",
     "turns(word, n)": "of the tests with this word n are run, others for each commit; all with --all-cases",
     "sample(n)": "n of the test's cases are run, spread evenly, others for each commit; all with --all-cases",
+    "part(n)": "of the file's tests one in n is run, others for each commit; all with --all-cases",
 }
 
 
@@ -124,8 +125,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def not_sampled(items, seed):
-    """Of the tests, those that only `make verify` runs."""
-    cases, left = {}, {item for item in items if item.get_closest_marker("verify")}
+    """Return the tests that only `make verify` runs."""
+    cases, files, left = {}, {}, {item for item in items if item.get_closest_marker("verify")}
     for item in items:
         if item in left:
             continue
@@ -133,6 +134,9 @@ def not_sampled(items, seed):
             cases.setdefault((item.parent, item.originalname), (marker.args[0], []))[1].append(item)
         if marker := item.get_closest_marker("turns"):
             cases.setdefault(marker.args, (marker.args[1], []))[1].append(item)
+        if (marker := item.get_closest_marker("part")) and not any(map(item.get_closest_marker, ("sample", "turns"))):
+            files.setdefault(item.path, (marker.args[0], []))[1].append(item)
+    cases |= {(path.name, "part"): (-(-len(every) // n), every) for path, (n, every) in files.items()}
     for (group, name), (count, every) in cases.items():
         left.update(set(every).difference(sampled(count, every, seed, f"{getattr(group, 'name', group)} {name}")))
     return left

@@ -1,7 +1,10 @@
 """The markers of the files of tests, by which the Makefile chooses where each is run."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +64,48 @@ def test_a_sample_has_as_many_cases_as_asked_for_and_another_commit_others(count
     assert all(each == sorted({*each}) for each in taken)
     assert {case for each in taken for case in each} == {*cases}
     assert sampled(count, cases, 3, "test") == taken[3]
+
+
+PARTS = """
+import pytest
+
+pytestmark = pytest.mark.part(3)
+
+@pytest.mark.parametrize("number", range(7))
+def test_many(number):
+    pass
+
+def test_one():
+    pass
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("number", range(4))
+def test_sampled(number):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_part_of_a_file_is_one_test_in_three_and_another_commit_has_others(tmp_path, root):
+    """Eight tests without a marker of their own, of which three are run, and two of the four that are sampled."""
+    (tmp_path / "test_parts.py").write_text(PARTS)
+
+    def run(*options):
+        command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "--collect-only", "-q"]
+        environment = {**os.environ, "PYTHONPATH": str(root / "tests")}
+        done = subprocess.run(
+            [*command, "--rootdir", str(tmp_path), *options, "test_parts.py"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return re.findall(r"::(test_\w+)", done.stdout), re.findall(r"::(test_\S+)", done.stdout)
+
+    assert len(run("--all-cases")[0]) == 12
+    taken = [run("--sample-seed", seed) for seed in "abc"]
+    for names, _ in taken:
+        assert (len(names), names.count("test_sampled")) == (5, 2)
+    assert len({case for _, cases in taken for case in cases if "sampled" not in case}) > 3

@@ -11,7 +11,7 @@ import pytest
 from msprobe.cli import main
 from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 _spec = importlib.util.spec_from_file_location("faults", Path(__file__).parents[1] / "training" / "faults.py")
 faults = importlib.util.module_from_spec(_spec)
@@ -179,7 +179,7 @@ def compare(target, golden, out, capsys, step=0):
     return code, lines[-1], found
 
 
-@pytest.mark.sample(31)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("net", "fault", "expected"), FAULTS, ids=[f"{n}-{f}" for n, f, _ in FAULTS])
@@ -195,7 +195,7 @@ def test_the_planted_fault_is_named(net, fault, expected, level, task, dumps, tm
     assert f"(faults.py:{found[0]['line']})" in line or f"faults.py:{found[0]['line']})" in line
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("net", list(faults.NETS))

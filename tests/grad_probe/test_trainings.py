@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from preloaded import python
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(3)]
 
 TRAIN = Path(__file__).parent / "train.py"
 STEPS = 3

@@ -16,7 +16,7 @@ from msprobe.cli import main
 from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 from msprobe.graph_save import instrumentation
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 TRAINING = Path(__file__).parents[1] / "training"
 with pytest.MonkeyPatch.context() as patch:

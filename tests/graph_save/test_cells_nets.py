@@ -8,7 +8,7 @@ import mindspore as ms
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "training"))
@@ -89,7 +89,7 @@ def scale(name, arrays):
 # ---- the training ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("case", "way", "bare"),
     [*((case, "graph", "bare") for case in graph_nets.CASES), *((case, "O1", "bare O1") for case in OPTIMISED)],

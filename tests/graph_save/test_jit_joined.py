@@ -9,7 +9,7 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 
 class Scaled(nn.Cell):

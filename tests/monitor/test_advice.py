@@ -75,6 +75,7 @@ pytestmark = [
     pytest.mark.mindspore,
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
+    pytest.mark.part(3),
 ]  # torch.compile's
 
 

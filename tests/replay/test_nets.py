@@ -13,7 +13,7 @@ from msprobe.precheck.judge import Status
 from msprobe.replay.recorded import Cause
 from msprobe.store.reader import read
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(3)]
 
 pytest.importorskip("mindspore", reason="both sides are run")
 torch = pytest.importorskip("torch", reason="both sides are run")

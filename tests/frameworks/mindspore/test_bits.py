@@ -50,6 +50,7 @@ def assert_equal():
     return judge
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("run", bits.covering(), ids=lambda run: run.net)
 def test_training_is_bit_identical_with_the_debugger(run, assert_equal):
     assert_equal(run)

@@ -34,7 +34,7 @@ def bare(tmp_path_factory):
     return outcome
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "nothing"])
 @pytest.mark.parametrize("way", WAYS)
@@ -69,6 +69,7 @@ def test_training_that_is_compiled_while_it_is_collected_is_bit_identical(way, t
     assert collected(tmp_path) == expected(way, tool)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("tool", ["mix, dispatch", "grad_probe", "monitor, all"])
 @pytest.mark.parametrize("way", ["optimizer", "step with its backward"])

@@ -18,7 +18,7 @@ from msprobe.base.errors import SettingsError
 from msprobe.cli import main
 from msprobe.store.reader import load_tensor, read
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.part(2)]
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 DTYPES = [

@@ -30,6 +30,7 @@ FUNCTIONS = ("enter", "values", "leave", "begin_run", "end_run", "gradient", "pa
 pytestmark = [
     pytest.mark.mindspore,
     pytest.mark.skipif(reports.library is None, reason="the operators in C were not built, or not for this version"),
+    pytest.mark.part(2),
 ]
 with_kernel = pytest.mark.skipif(kernel is None, reason="without the extension of statistics Python makes the records")
 
@@ -64,7 +65,7 @@ def without(monkeypatch):
     monkeypatch.setattr(reports, "library", None)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("task", ["tensor", "statistics"])
 @pytest.mark.parametrize("case", graph_nets.CASES)
 def test_files_are_those_of_the_operators_of_python(case, task, tmp_path, monkeypatch):
