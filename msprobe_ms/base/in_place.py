@@ -86,7 +86,7 @@ class Replaceable(NamedTuple):
 
     @property
     def original(self) -> Any:
-        """The value for `redirect` that restores the function."""
+        """Return the value for `redirect` that restores the function."""
         return self.twin.__code__ if isinstance(self.function, FunctionType) else None
 
     def calling(self, call: Callable[..., Any]) -> Any:
@@ -238,7 +238,7 @@ class InPlace:
 
     @property
     def replaced(self) -> list[Place]:
-        """The places whose attribute is replaced by another object, as of the last `install`."""
+        """Return the places whose attribute is replaced by another object, as of the last `install`."""
         return [place for place, _ in self._replaced.values()]
 
     def install(self) -> None:

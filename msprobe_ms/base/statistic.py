@@ -74,7 +74,7 @@ def statistic(array: Array) -> Statistic:
 
 
 def shares(array: Array, wanted: Sequence[schema.Statistic], nan_count: int = 0) -> list[float | None]:
-    """The optional statistics of an array: for each, the share of the elements that its limit separates.
+    """Return the optional statistics of an array: for each, the share of the elements that its limit separates.
 
     Exact counts of abs(x) < limit, or of abs(x) >= limit, divided by the number of elements, `nan_count` of which are
     NaN: those count as neither. bool counts as 0 and 1; complex: of the absolute values as `np.abs` rounds them. None
@@ -94,7 +94,7 @@ def shares(array: Array, wanted: Sequence[schema.Statistic], nan_count: int = 0)
 
 
 def _at_least(array: Array, limit: float) -> int:
-    """How many elements have a magnitude of at least a positive limit."""
+    """Return the number of elements whose magnitude is at least a positive limit."""
     if array.dtype.kind == "b":
         return int(np.count_nonzero(array))
     if kernel is not None and (count := kernel.at_least(array, limit)) is not None:
