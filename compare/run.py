@@ -11,7 +11,6 @@ from .judge.cross_framework import with_parts_judged
 from .judge.elements import Elements, refuse_misfits
 from .judge.judged import Comparison, Mode
 from .judge.pairs import PairJudge, judge_columns
-from .match.cross_framework import is_cross_framework
 from .match.dumps import match
 from .match.user_mapping import NOTHING, UserPairs
 from .measure.files import Effort, Outcome
@@ -43,19 +42,18 @@ def compare(
         logger.info("matching %d calls with %d", len(target.calls), len(golden.calls))
     pairs = match(target, golden, fuzzy=fuzzy, by_user=by_user)
     mode = mode_of(target, golden)
-    judge_one = PairJudge(target, golden, mode, pairs)
-    two_frameworks = judge_one.are_two_frameworks
+    judge_one = PairJudge(mode, pairs)
+    relation = pairs.relation
     sheet = judge_columns(
         pairs,
-        by_digest=mode == "digest" and not two_frameworks,
-        by_statistics=mode != "tensor" and not two_frameworks,
-        across=judge_one.across,
+        by_digest=mode == "digest" and not relation.has_other_kernels,
+        by_statistics=mode != "tensor" and not relation.has_other_kernels,
         same_rounding=judge_one.same_rounding,
     )
     for row in (*pairs.notes.views, *pairs.notes.translated):
         sheet.settled[row], sheet.which[row] = False, -1
     reasons: dict[int, Reasons] = {}
-    elements = Elements(pairs, judge_one.across, two_frameworks)
+    elements = Elements(pairs)
     rows = (~sheet.settled).nonzero()[0].tolist()
     for row in shown(rows, "judging records") if is_shown else rows:
         found = judge_one.of_row(row)
@@ -64,7 +62,7 @@ def compare(
             continue
         verdict, sheet.equal[row] = found
         sheet.enter(row, verdict)
-        if verdict.reasons and (two_frameworks or verdict.grade == "pass"):
+        if verdict.reasons and (relation.has_other_kernels or verdict.grade == "pass"):
             reasons[row] = verdict.reasons
     measured: dict[int, Outcome] = {}
     for row, by_elements, are_equal, outcome in elements.judged(effort):
@@ -99,9 +97,9 @@ def compare(
     )
 
     comparison = without_lost(without_other_level(comparison))
-    if not is_cross_framework(target, golden):
+    if not relation.has_other_names:
         comparison = without_summed(without_unneeded(comparison))
-        if two_frameworks:
+        if relation.has_other_kernels:
             return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls
 

@@ -45,7 +45,7 @@ class Comparison:
     def __init__(self, target: Rank, golden: Rank, pairs: Pairs, task: Task, by_verdict: bool) -> None:
         self._target, self._golden, self._pairs = target, golden, pairs
         self._task, self._by_verdict = task, by_verdict
-        self._judge = PairJudge(target.dump, golden.dump, mode_of(target.dump, golden.dump), pairs)
+        self._judge = PairJudge(mode_of(target.dump, golden.dump), pairs)
         self._titles = [column.title for column in measures(task)]
 
     @cached_property
@@ -67,7 +67,7 @@ class Comparison:
             columns = statistics_of_rows(*sides, t, g) if len(t) else []
             return list(zip(*columns[: len(self._titles)], strict=True))
         if self._task == "all":
-            elements = Elements(pairs, across=True)
+            elements = Elements(pairs)
             for row in range(len(pairs.target_rows)):
                 if pairs.are_tensors(row):
                     pair = pairs.pair(row)

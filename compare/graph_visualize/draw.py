@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import join_names, logger
+from msprobe.compare.core.relation import relation_of
 from msprobe.compare.jobs.plan import Job, Place, Side, SideSource, plan, side
-from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.findings import finding
 from msprobe.findings.catalogue import dumps as kinds
 from msprobe.findings.finding import Finding
@@ -184,7 +184,7 @@ class _Drawing:
 
     def _link(self, target: Rank, golden: Rank) -> Links:
         request = self._request
-        if have_different_kernels(target.dump, golden.dump) and not request.mapping:
+        if relation_of(target.dump, golden.dump).has_other_kernels and not request.mapping:
             logger.info(
                 "%s and %s are of two frameworks and -lm was not given: calls are paired by the built-in table "
                 "and by structure",

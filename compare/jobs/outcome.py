@@ -16,6 +16,7 @@ from msprobe.base.memory import without_gc
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.noise import RoundingLeft
+from msprobe.compare.core.relation import relation_of
 from msprobe.compare.core.user_limits import ExcusedCounts
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
@@ -23,7 +24,6 @@ from msprobe.compare.judge.wording import limits_phrase
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Divergence, UpdateJudgement
 from msprobe.compare.locate.wording import full_phrase
-from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.request import Request
@@ -518,7 +518,7 @@ def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:
             f"{limits.file}: is a calibration of {' against '.join(limits.frameworks)}, and these dumps are of "
             f"{' against '.join(sides)}; calibrate with another trusted run of the target's framework"
         )
-    if limits.is_exact and is_cross_framework(target, golden):
+    if limits.is_exact and relation_of(target, golden).has_other_names:
         raise UsageError(
             f"exact noise: {' and '.join(sides)} are never equal to the bit; leave the option out, or compare two runs "
             "of one framework"

@@ -91,8 +91,8 @@ def files_of(pairs: Pairs, row: int, target: Record, golden: Record) -> Files:
 class Elements:
     """The pairs of one comparison whose tensors are to be measured; logs how many could not be read."""
 
-    def __init__(self, pairs: Pairs, across: bool, are_two_frameworks: bool = False) -> None:
-        self._pairs, self._across, self._are_two_frameworks = pairs, across, are_two_frameworks
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs, self._relation = pairs, pairs.relation
         self._entries: list[_Entry] = []
         self._outside: dict[int, str] = {}
         self._failures: list[str] = []
@@ -113,7 +113,7 @@ class Elements:
             self._outside[row] = str(err)
             return
         is_known = target.shape is not None and golden.shape is not None
-        look = judge_structure(*looked_at(target, golden, view), self._across) if is_known else None
+        look = judge_structure(*looked_at(target, golden, view), self._relation) if is_known else None
         self._entries.append(_Entry(row, files, math.prod(golden.shape or ()) * 4, look))
 
     def judged(self, effort: Effort) -> Iterator[tuple[int, Verdict, int, Outcome]]:
@@ -142,12 +142,12 @@ class Elements:
             return entry.look, DIFFERENT
         # Across frameworks one value may be stored in two widths; equal numbers are equal there.
         are_equal_numbers = measures.excess == 0 and not measures.beyond
-        if self._are_two_frameworks:
+        if self._relation.has_other_kernels:
             pair = self._pairs.pair(entry.row)
             assert pair.target is not None
             assert pair.golden is not None
             if (errors := errors_by_elements(measures, pair.target, pair.golden, self._custom)) is not None:
                 return judge_errors(errors), EQUAL if are_equal_numbers else DIFFERENT
         verdict = judge_measures(measures, standard_of(entry.files.dtype), outcome.shapes[0])
-        is_equal = measures.equal or (self._across and are_equal_numbers)
+        is_equal = measures.equal or (not self._relation.is_one_framework and are_equal_numbers)
         return verdict, EQUAL if is_equal else DIFFERENT

@@ -13,6 +13,7 @@ from msprobe.base.schema import NAMES
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.reason import Reason, Reasons
+from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.core.user_limits import Excused
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
@@ -143,6 +144,11 @@ class Comparison:
     def golden(self) -> Dump:
         """The dump that is trusted."""
         return self.pairs.golden
+
+    @property
+    def relation(self) -> Relation:
+        """The relation between the frameworks of the two sides."""
+        return self.pairs.relation
 
     @cached_property
     def sides(self) -> dict[str, Side]:

@@ -14,10 +14,10 @@ from msprobe.base import names
 from msprobe.base.digest import have_same_kind
 from msprobe.compare.core.buffers import BATCH, PREFIXES, function_of, has_buffers, is_buffer
 from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import standard_of
-from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.fused import SUM
-from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View
+from msprobe.compare.match.pairs import Ints, Pair, Pairs, View
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.compare.measure.statistics import excesses, excesses_of
 from msprobe.store.record import GRADIENTS, INPUT, KINDS, PARTS, UNWRITTEN, Columns, Dump, Record, Statistics
@@ -157,9 +157,7 @@ class VerdictColumns:
         self.grades[rows], self.equal[rows], self.settled[rows] = grades, equal, True
 
 
-def judge_columns(
-    pairs: Pairs, *, by_digest: bool, by_statistics: bool, across: bool, same_rounding: bool
-) -> VerdictColumns:
+def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, same_rounding: bool) -> VerdictColumns:
     """Settle equal values, and tensors of one shape and dtype by their digests or statistics."""
     size = len(pairs.target_rows)
     sheet = VerdictColumns(
@@ -190,7 +188,7 @@ def judge_columns(
     sheet.settle(both[passing | nulls], _PASS, EQUAL)
     alike = own & (kind_t == _TENSOR) & (kind_g == _TENSOR) & _judgeable(pairs, both)
     look_t, look_g = (np.frombuffer(c.look, np.int32)[rows].astype(np.int64) for c, rows in ((target, t), (golden, g)))
-    alike[alike] = _are_alike(target, golden, look_t[alike], look_g[alike], across)
+    alike[alike] = _are_alike(target, golden, look_t[alike], look_g[alike], pairs.relation)
     if by_digest:
         rows = np.flatnonzero(alike)
         texts = [(target.digest[a], golden.digest[b]) for a, b in zip(t[rows].tolist(), g[rows].tolist(), strict=True)]
@@ -216,7 +214,7 @@ def judge_columns(
     return sheet
 
 
-def _are_alike(target: Columns, golden: Columns, look_t: Ints, look_g: Ints, across: bool) -> Mask:
+def _are_alike(target: Columns, golden: Columns, look_t: Ints, look_g: Ints, relation: Relation) -> Mask:
     """Which pairs have one shape and dtype, by their looks: judged once per pair of looks."""
     width = max(len(golden.looks), 1)
     # In 64 bits: two dumps of 50,000 looks have more pairs of them than 32 bits count.
@@ -224,7 +222,7 @@ def _are_alike(target: Columns, golden: Columns, look_t: Ints, look_g: Ints, acr
     found = []
     for code in codes.tolist():
         (_, ours, shape), (_, theirs, other) = target.looks[code // width], golden.looks[code % width]
-        found.append(shape == other and same_dtype(ours, theirs, across))
+        found.append(shape == other and same_dtype(ours, theirs, relation))
     return np.array(found, bool)[where]
 
 
@@ -282,15 +280,15 @@ Found = tuple[Verdict, int]
 class PairJudge:
     """Judges pairs of one comparison. `by_statistics` are the rows that were although tensors are compared."""
 
-    def __init__(self, target: Dump, golden: Dump, mode: Mode, pairs: Pairs | None = None) -> None:
-        self._target, self._golden, self._mode, self._pairs = target, golden, mode, pairs
-        self._notes = NO_NOTES if pairs is None else pairs.notes
-        self.are_two_frameworks = have_different_kernels(target, golden)
-        self._custom = self.are_two_frameworks and pairs is not None and widths_are_custom(pairs)
-        self.across = target.framework != golden.framework
+    def __init__(self, mode: Mode, pairs: Pairs) -> None:
+        self._mode, self._pairs = mode, pairs
+        self._target, self._golden, self._notes = pairs.target, pairs.golden, pairs.notes
+        self._relation = pairs.relation
+        self._custom = self._relation.has_other_kernels and widths_are_custom(pairs)
         # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit means nothing.
-        self.same_rounding = target.format_version == golden.format_version and not self.across
-        self._has_unjudgeable = _has_unjudgeable(target)
+        has_one_format = self._target.format_version == self._golden.format_version
+        self.same_rounding = has_one_format and self._relation.is_one_framework
+        self._has_unjudgeable = _has_unjudgeable(self._target)
         self.by_statistics: set[int] = set()
         self._two_gradients: dict[int, Verdict] = {}  # by row, of what has to be measured
 
@@ -327,7 +325,7 @@ class PairJudge:
         A tensor with one user has one contribution, and an accumulated gradient is that. Equal values show it.
         """
         are_tensors = target.kind == golden.kind == "tensor"
-        if verdict.cause is not Cause.OTHER_GRADIENT or self.are_two_frameworks or not are_tensors or row < 0:
+        if verdict.cause is not Cause.OTHER_GRADIENT or self._relation.has_other_kernels or not are_tensors or row < 0:
             return verdict, UNKNOWN
         found = self._of_tensors(target, golden, row)
         if found is None:
@@ -346,7 +344,7 @@ class PairJudge:
             return unjudged(Cause.NO_COUNTERPART, Reason(Why.SUM_OF_PARTS)), UNKNOWN
         if view is not None:
             target, golden = looked_at(target, golden, view)
-        if (verdict := judge_structure(target, golden, self.across)) is not None:
+        if (verdict := judge_structure(target, golden, self._relation)) is not None:
             # A shape that is not known is that of a file which could not be read; reading it again reports that.
             is_open = target.shape == golden.shape or None in (target.shape, golden.shape)
             if self._mode == "tensor" and is_open and target.file and golden.file:
@@ -357,7 +355,7 @@ class PairJudge:
         if self._mode == "digest" and target.digest and golden.digest and view is None:
             if target.digest == golden.digest:
                 return PASS, EQUAL
-            if not self.are_two_frameworks:
+            if not self._relation.has_other_kernels:
                 if not have_same_kind(target.digest, golden.digest):
                     return self._by_two_kinds(target, golden, row)
                 return wrong(Reason(Why.DIGESTS, target=target.digest, golden=golden.digest)), DIFFERENT
@@ -367,7 +365,7 @@ class PairJudge:
 
     def _not_collected(self, row: int) -> Verdict | None:
         """The verdict of a row that is null because a value could not be collected; None where it is None."""
-        if self._pairs is None or not any(self._lost):
+        if not any(self._lost):
             return None
         rows = int(self._pairs.target_rows[row]), int(self._pairs.golden_rows[row])
         sides = [side for side, at, lost in zip(("target", "golden"), rows, self._lost, strict=True) if at in lost]
@@ -381,7 +379,7 @@ class PairJudge:
 
     def by_value(self, target: Record, golden: Record, row: int) -> Verdict:
         """The verdict on two values that are not both tensors."""
-        if not self.are_two_frameworks:
+        if not self._relation.has_other_kernels:
             return judge_value(target, golden)
         if row in self._notes.translated:
             value = self._notes.translated[row]
@@ -397,7 +395,6 @@ class PairJudge:
         Where the golden is another program, most rows have one record, of which no `Pair` is made.
         """
         pairs = self._pairs
-        assert pairs is not None
         target, golden = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
         if target >= 0 and golden >= 0:
             return self(pairs.pair(row), pairs.name(int(pairs.call_of[row])), row)
@@ -415,8 +412,6 @@ class PairJudge:
         """The excesses of the rows of tensors that differ and whose statistics are not all plain floats, or whose
         counts differ: measured together, as single rows would take many times as long."""
         pairs = self._pairs
-        if pairs is None:
-            return {}
         target, golden = pairs.target.columns, pairs.golden.columns
         both = np.flatnonzero((pairs.target_rows >= 0) & (pairs.golden_rows >= 0))
         t, g = pairs.target_rows[both], pairs.golden_rows[both]
@@ -467,7 +462,7 @@ class PairJudge:
     def _by_statistics(self, target: Record, golden: Record, row: int) -> Found:
         """The verdict by statistics; `row` is -1 for records that are not those of a row."""
         t, g = _statistics_of(target), _statistics_of(golden)
-        if self.are_two_frameworks and not (t and g) and target.digest and golden.digest:
+        if self._relation.has_other_kernels and not (t and g) and target.digest and golden.digest:
             return unjudged(Cause.DIGESTS_OF_TWO_FRAMEWORKS, Reason(Why.DIGESTS_OF_TWO)), UNKNOWN
         size = math.prod(target.shape or ())
         if t is None or g is None:
@@ -493,7 +488,8 @@ class PairJudge:
     def _by_numbers(self, t: Statistics, g: Statistics, size: int, target: Record, golden: Record, row: int) -> Found:
         if t == g:
             return PASS, EQUAL
-        if self.are_two_frameworks and (errors := errors_by_statistics(t, g, target, golden, self._custom)) is not None:
+        errors = errors_by_statistics(t, g, target, golden, self._custom) if self._relation.has_other_kernels else None
+        if errors is not None:
             return judge_errors(errors), DIFFERENT
         standard = standard_of(golden.dtype)
         excess, which = self._excesses.get(row) or excess_of(t, g, size, standard, self.same_rounding)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Reasons, TensorLook, Why
+from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import EXACT, STANDARDS, Standard, canonical, family
 from msprobe.compare.core.tensor import source_of
 from msprobe.compare.match.pairs import equal_values
@@ -177,23 +178,25 @@ def _is_in(value: object, tensor: Record) -> bool:
     return type(value) is not bool and not is_trained and s.max == value
 
 
-def judge_structure(target: Record, golden: Record, across: bool) -> Verdict | None:
+def judge_structure(target: Record, golden: Record, relation: Relation) -> Verdict | None:
     """What two tensors look like before any element is read; None where shape and dtype agree.
 
     Across frameworks the widths of a dtype differ by custom (indices are int32 here, int64 there), so families count.
     """
     if target.shape != golden.shape:
         return wrong(Reason(Why.SHAPES, target=target.shape, golden=golden.shape))
-    if not same_dtype(target.dtype, golden.dtype, across):
+    if not same_dtype(target.dtype, golden.dtype, relation):
         return wrong(Reason(Why.DTYPES, target=target.dtype, golden=golden.dtype))
     return None
 
 
-def same_dtype(target: str, golden: str, across: bool) -> bool:
+def same_dtype(target: str, golden: str, relation: Relation) -> bool:
     """Whether two dtypes are one; across frameworks, whether they are of one family."""
     if target == golden:
         return True
-    return family(target) == family(golden) if across else canonical(target) == canonical(golden)
+    if relation.is_one_framework:
+        return canonical(target) == canonical(golden)
+    return family(target) == family(golden)
 
 
 def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) -> Verdict:

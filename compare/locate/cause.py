@@ -13,13 +13,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from msprobe.compare.core.noise import State
+from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, calls_with, kind_of
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, path_of
-from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.store.record import TENSOR
 
 from .finding import Dataflow
@@ -54,9 +54,9 @@ class _Rule:
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
-        self._exact = not have_different_kernels(comparison.target, comparison.golden)
+        self._exact = not comparison.relation.has_other_kernels
         # PyTorch and its API on MindSpore: one side passes values that the other leaves at their defaults.
-        self._writes_out = not self._exact and not is_cross_framework(comparison.target, comparison.golden)
+        self._writes_out = comparison.relation is Relation.OTHER_KERNELS
         self._rows = comparison.pairs.rows
         self._is_input = comparison.is_input.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()
@@ -183,7 +183,7 @@ class Causes:
         self._seen = seen
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
-        self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
+        self._has_other_names = comparison.relation.has_other_names
         self._last_received = InputCause("received")
         # An event, and its inputs.
         self._marks_of: tuple[int, dict[tuple[Identity | None, Identity | None], str]] = (-1, {})
@@ -239,7 +239,7 @@ class Causes:
             exchanged = self._exchanged(target, golden)
             return InputCause("exchanged", exchanged) if exchanged else InputCause("parameter")
         is_recorded = all(source_of(text).origin == "call" for text in (message, pairs.golden.columns.source[golden]))
-        if latest < 0 and not self._are_two_frameworks and (rewired := self._rewired(sources, event)):
+        if latest < 0 and not self._has_other_names and (rewired := self._rewired(sources, event)):
             return InputCause("code", rewired, Dataflow.REWIRED)
         if cause := self._by_producer(sources, latest, is_recorded):
             return cause
@@ -291,7 +291,7 @@ class Causes:
     def _first_with_tensors(self) -> int:
         """Return the first event that received a tensor, of two frameworks the first with a counterpart; their number
         if there is none."""
-        recorded = (s.event for s in self._seen if s.event.is_matched or not self._are_two_frameworks)
+        recorded = (s.event for s in self._seen if s.event.is_matched or not self._has_other_names)
         return next((event.at for event in recorded if _tensor_inputs(self._comparison, event)), len(self._seen))
 
     def _received_the_same(self, cell: str) -> bool:
@@ -314,7 +314,7 @@ class Causes:
                 if (source := self._source("target", target, s.event)).origin == "parameter":
                     mine.append(source.text)
                 elif (other := self._source("golden", golden, s.event)).origin == "parameter":
-                    theirs.append(f"golden {other.text}" if self._are_two_frameworks else other.text)
+                    theirs.append(f"golden {other.text}" if self._has_other_names else other.text)
             # If both sides have it at two places of a call, it is one parameter at another place.
             for name in mine or theirs:
                 found.setdefault(name, s.event.at)
@@ -361,7 +361,7 @@ class Causes:
             if row in s.outputs:
                 # It begins in no call if only the sum over all users differs.
                 return received or InputCause("code", (source.call,), Dataflow.UNEXPLAINED)
-            if self._are_two_frameworks and not s.event.is_matched and finding < 0:
+            if self._has_other_names and not s.event.is_matched and finding < 0:
                 continue  # transparent, and what it was computed from agrees
             if row < 0 or not s.event.is_matched or row in s.unknown_outputs:
                 return received or InputCause("unclear", (".".join((source.call, source.part, *source.path)),))

@@ -19,7 +19,6 @@ from msprobe.compare.core.reason import Reason, TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
 from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, path_of
-from msprobe.compare.match.cross_framework import is_cross_framework
 from msprobe.compare.workers.progress import shown
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.kind import Kind
@@ -137,7 +136,7 @@ class _Walk:
 
     def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
-        self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
+        self._has_other_names = comparison.relation.has_other_names
         self._sides = tuple(comparison.sides.values())
         self._events = events(comparison.pairs)
         self._seen = walk(comparison, self._events)
@@ -237,7 +236,7 @@ class _Walk:
             and noise is not None
             and not diverging
             and (
-                self._are_two_frameworks
+                self._has_other_names
                 or event.kind == "parameters_grad"
                 or self._has_calls_inside(event)
                 or self._takes_harmless(event)
@@ -249,7 +248,7 @@ class _Walk:
             self._mark(seen.outputs, "received")
         elif evidence := [j for j in self._judged(seen.outputs) if j.pair.record.gradient != "accumulated"]:
             self._visit_beginning(seen, evidence)
-        is_explained = event.place in self._comparison.explained or self._are_two_frameworks
+        is_explained = event.place in self._comparison.explained or self._has_other_names
         if (
             (seen.unknown_inputs or seen.unknown_outputs)
             and not self._findings
@@ -310,7 +309,7 @@ class _Walk:
             self._add(event, kinds.UNKNOWN, replace(gap, difference=_worst(evidence)), evidence)
         else:
             if operation := self._operation_that_draws(event, evidence):
-                drawn = Drawn(_worst(evidence), operation, self._are_two_frameworks)
+                drawn = Drawn(_worst(evidence), operation, self._has_other_names)
                 self._add(event, kinds.RANDOM, drawn, evidence)
             elif (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, kinds.ARGUMENT, _argument(argument), [argument, *evidence])
@@ -355,7 +354,7 @@ class _Walk:
         if noise is None or event.direction != "forward":
             return None
         # Where the golden's function could be executed on the target's inputs, it is one function, called differently.
-        if self._are_two_frameworks and any(
+        if self._has_other_names and any(
             found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))
         ):
             return None
@@ -374,7 +373,7 @@ class _Walk:
         sides = self._comparison.pairs.target_rows, self._comparison.pairs.golden_rows
         alone = (row for row in event.own_inputs(self._comparison) if min(rows[row] for rows in sides) < 0)
         found = (one for one in self._judged(alone) if one.pair.record.kind == "value")
-        if self._are_two_frameworks:
+        if self._has_other_names:
             return (one for one in found if not path_of(one.pair.record).split(".")[1].isdigit())
         return found
 
@@ -488,7 +487,7 @@ class _Walk:
     def _visit_one_sided(self, event: Event) -> None:
         if event.place in self._comparison.explained:
             return
-        if self._are_two_frameworks:
+        if self._has_other_names:
             if event.key not in self._places and event.place in self._trained_on_one_side:
                 self._add(event, kinds.STRUCTURE, OtherCall(event.side, is_frozen=True), ())
                 self._mark(event.rows, "begins")

@@ -179,12 +179,12 @@ class Computed:
 class Drawn:
     """All inputs agree, and an output differs by random numbers that `operation` draws.
 
-    `is_across`: the sides are two frameworks, whose generators return different numbers for the same seed.
+    `has_other_names`: the sides are MindSpore and PyTorch, whose generators return different numbers for the same seed.
     """
 
     difference: Difference
     operation: str
-    is_across: bool = False
+    has_other_names: bool = False
 
     @property
     def is_dropout(self) -> bool:

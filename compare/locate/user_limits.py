@@ -114,9 +114,8 @@ def _is_within(comparison: Comparison, row: int, allowed: Allowance) -> bool:
         return False
     view = comparison.pairs.notes.views.get(row)
     seen = looked_at(target, golden, view) if view is not None else (target, golden)
-    is_across = comparison.target.framework != comparison.golden.framework
     is_open = comparison.grades[row] == _UNJUDGED or family(golden.dtype) == "bool"
-    if is_open or judge_structure(*seen, is_across) is not None:
+    if is_open or judge_structure(*seen, comparison.relation) is not None:
         return False
     if comparison.mode == "tensor" and row not in comparison.by_statistics:
         return _is_within_by_elements(comparison, row, allowed, target, golden)

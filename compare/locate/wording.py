@@ -333,7 +333,7 @@ _DRAWS = {
 
 @describe.register
 def _(found: Drawn) -> Phrase:
-    return phrase(_DRAWS[found.is_across, found.is_dropout], difference=_difference(found.difference))
+    return phrase(_DRAWS[found.has_other_names, found.is_dropout], difference=_difference(found.difference))
 
 
 @describe.register

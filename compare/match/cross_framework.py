@@ -20,25 +20,6 @@ from .user_mapping import UserPairs, with_rows
 if TYPE_CHECKING:
     from msprobe.mapping.api import ApiTable
 
-FRAMEWORKS = {"mindspore", "mindtorch", "pytorch"}
-
-
-def have_different_kernels(target: Dump, golden: Dump) -> bool:
-    """Whether the sides are of two frameworks, whose kernels are not the same, whatever they hold.
-
-    PyTorch's API on MindSpore (`mindtorch`) counts as a third: it has MindSpore's kernels, and calls others of them.
-    """
-    return target.framework != golden.framework and {target.framework, golden.framework} <= FRAMEWORKS
-
-
-def is_cross_framework(target: Dump, golden: Dump) -> bool:
-    """Whether one side names its calls as MindSpore does and the other as PyTorch, and there are calls to be matched by
-    what they are. `mindtorch` has PyTorch's names, and is matched with it by them.
-    """
-    if not have_different_kernels(target, golden) or "mindspore" not in (target.framework, golden.framework):
-        return False
-    return all(any(name.direction for name in dump.names) for dump in (target, golden))
-
 
 def match_frameworks(target: Dump, golden: Dump, by_user: UserPairs) -> Pairs:
     """Every call of both dumps once (but for fused parameters), in the target's execution order."""

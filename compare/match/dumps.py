@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.core.relation import relation_of
 from msprobe.store.record import INPUT, TENSOR, Columns, Dump
 
 from .call_keys import identity
 from .calls import match_calls
-from .cross_framework import is_cross_framework, join_by_meaning, match_frameworks
+from .cross_framework import join_by_meaning, match_frameworks
 from .fused import fused_in_one_framework, fused_views
 from .pairs import Match, Notes, Pairs, Rows, in_order, pairs_of
 from .records import Operands
@@ -29,7 +30,7 @@ def match(target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: UserPairs
 
     `by_user` are the pairs of the user's mapping.
     """
-    if is_cross_framework(target, golden):
+    if relation_of(target, golden).has_other_names:
         return match_frameworks(target, golden, by_user)
     if not by_user and _is_one_program(target, golden):
         every = np.arange(len(target.calls))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.core.reason import Reason
+from msprobe.compare.core.relation import Relation, relation_of
 from msprobe.store.record import TENSOR, Call, Dump, Record
 
 Ints = NDArray[np.int64]
@@ -147,9 +148,6 @@ class Notes:
     is_crossed: bool = False
 
 
-NO_NOTES = Notes()
-
-
 @dataclass(frozen=True, eq=False)
 class Pairs(Sequence[CallPair]):
     """Every call of both dumps once, and every record of both once, in the target's execution order.
@@ -198,6 +196,11 @@ class Pairs(Sequence[CallPair]):
 
     def __iter__(self) -> Iterator[CallPair]:
         return (self[at] for at in range(len(self)))
+
+    @cached_property
+    def relation(self) -> Relation:
+        """The relation between the frameworks of the two sides."""
+        return relation_of(self.target, self.golden)
 
     @cached_property
     def call_of(self) -> Ints:

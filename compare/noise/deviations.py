@@ -80,8 +80,8 @@ class LawJudgement(NamedTuple):
         return self.target.off > self.bound
 
 
-def judge_laws(outputs: Mapping[int, OutputIdentities], *, is_across: bool = False) -> dict[int, LawJudgement]:
-    """By row of an output that a law breaks or explains; `is_across`: the two sides are of two frameworks.
+def judge_laws(outputs: Mapping[int, OutputIdentities], *, has_other_kernels: bool = False) -> dict[int, LawJudgement]:
+    """By row of an output that a law breaks or explains; `has_other_kernels`: the two sides are of two frameworks.
 
     A kernel that rounds more coarsely throughout is a property of the device, as long as its errors average out like
     rounding: a wrong constant does not.
@@ -92,7 +92,7 @@ def judge_laws(outputs: Mapping[int, OutputIdentities], *, is_across: bool = Fal
     def bound(output: OutputIdentities, target: Identity, golden: Identity) -> float:
         key = output.key(golden)
         least = max(_tolerance(output.target, golden), _TIMES * golden_off[key])
-        if is_across and target.statistic in ("max", "min"):
+        if has_other_kernels and target.statistic in ("max", "min"):
             least = max(least, _EXTREMES_ACROSS)
         return max(least, _CLASS * coarse.get(key, 0.0) / output.averaged(target))
 
@@ -233,12 +233,12 @@ def amplifications(
     changes: Mapping[int, OutputChange],
     unchanged: Mapping[Hashable, Unchanged] = {},
     *,
-    is_across: bool = False,
+    has_other_kernels: bool = False,
     are_products_equal: bool = False,
 ) -> dict[int, Amplification]:
-    """By row: every pair of outputs judged among those of its kind, and beside those that are `unchanged`; `is_across`
-    as in `judge_laws`. `are_products_equal`: no forward product is among the changes, and the products that were
-    compared are equal to the bit, so that no product rounds more coarsely on one side."""
+    """By row: every pair of outputs judged among those of its kind, and beside those that are `unchanged`.
+    `has_other_kernels` as in `judge_laws`. `are_products_equal`: no forward product is among the changes, and the
+    products that were compared are equal to the bit, so that no product rounds more coarsely on one side."""
     kinds: dict[Hashable, list[int]] = defaultdict(list)
     for row, change in changes.items():
         kinds[change.kind].append(row)
@@ -248,7 +248,7 @@ def amplifications(
     for name, rows in kinds.items():
         kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
         rounding = _ROUNDING
-        if is_across and not kind[0].is_exact:
+        if has_other_kernels and not kind[0].is_exact:
             rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
         own_of[name], least_of[name] = own_error(kind, rounding, others), least_error(kind, rounding, others)
     # What kernels round inside shows forward; after many calls it is mixed with what these have left.
@@ -265,9 +265,9 @@ def amplifications(
         own, one = own_of[name], firsts[name]
         if one.rounds_inside and (one.is_backward or not one.is_product):
             # Another framework's functions may be others backward than forward.
-            is_bound = one.is_backward and not is_across
+            is_bound = one.is_backward and not has_other_kernels
             most = min(products, forward.get(one.function, math.inf) if is_bound else math.inf)
-            own = min(own, max(_KERNELS * most, least_of[name], ACROSS if is_across else 0.0))
+            own = min(own, max(_KERNELS * most, least_of[name], ACROSS if has_other_kernels else 0.0))
         coarse = max(own, coarse_error(kind))
         owns = [coarse if begins(change) or change.spread > COARSE else own for change in kind]
         each = [_worst_statistic(change, error) for change, error in zip(kind, owns, strict=True)]

@@ -63,8 +63,8 @@ class OutputEvidence(ABC):
         self.judgements = self._judge()
         self.origins: list[int] = []
         self.unlike_others = set[int]()
-        self.by_bits = set() if aligned.is_across else self._find_by_bits()
-        self.are_noisy = aligned.is_across or self._is_noise_seen()
+        self.by_bits = set() if aligned.has_other_kernels else self._find_by_bits()
+        self.are_noisy = aligned.has_other_kernels or self._is_noise_seen()
         if not self.are_noisy and self._is_rewritten():
             # Noise comes from there alone: elsewhere equal inputs give equal outputs.
             self.are_noisy = True
@@ -118,7 +118,7 @@ class OutputEvidence(ABC):
         unit = _HALF_UNITS.get(canonical(dtype))
         if unit is None:
             return _KERNELS_DIFFER
-        return (10.0 if self._aligned.is_across else _ROUNDED) * unit
+        return (10.0 if self._aligned.has_other_kernels else _ROUNDED) * unit
 
     def tolerate(self, rows: Iterable[int]) -> None:
         """Take outputs for noise that differ by their bits alone: then the two runs are noisy."""

@@ -35,7 +35,6 @@ from msprobe.compare.core.standard import canonical
 from msprobe.compare.core.tensor import Origin
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import EQUAL, Comparison
-from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.fused import SUM
 from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
@@ -65,8 +64,8 @@ def judge_under_noise(
     Replays what differs with torch, on `workers` processes (0: as many as cores); nothing where the limits are exact.
     Where no tensors were saved, statistics are all there is.
     """
-    is_across = have_different_kernels(comparison.target, comparison.golden)
-    if not is_across and not is_open(comparison, limits):
+    has_other_kernels = comparison.relation.has_other_kernels
+    if not has_other_kernels and not is_open(comparison, limits):
         return with_harmless_structure(comparison)
     if comparison.mode == "tensor":
         from .kernels import ReplayEvidence  # here: only tensors need the replay of calls
@@ -75,7 +74,7 @@ def judge_under_noise(
         replays = ReplayEvidence(tensors, workers, "replaying calls" if is_shown else "", limits)
         return _judged(tensors, replays, limits, is_shown=is_shown)
     statistics = AlignedStatistics(comparison)
-    if not is_across and not statistics.has_summaries:
+    if not has_other_kernels and not statistics.has_summaries:
         return with_harmless_structure(comparison)
     return _judged(statistics, StatisticsEvidence(statistics), BUILT_IN, is_shown=is_shown)
 
@@ -89,7 +88,7 @@ def _judged(aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, *, 
     """
     judging = _Judging(aligned, outputs, limits)
     found = judging.judged(is_shown=is_shown)
-    if not aligned.is_across and not limits.is_exact and (rounding := within_rounding(aligned, outputs, found)):
+    if not aligned.has_other_kernels and not limits.is_exact and (rounding := within_rounding(aligned, outputs, found)):
         is_reproducible = not outputs.unlike_others.isdisjoint(rounding)
         outputs.tolerate(rounding)
         judging = _Judging(aligned, outputs, limits)
@@ -155,7 +154,7 @@ class _Judging:
         if self._is_noisy:
             without = self._unrecorded.rows_without_effect
             died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs, without)
-        elif not (aligned.is_across or self._limits.is_exact):
+        elif not (aligned.has_other_kernels or self._limits.is_exact):
             # The runs are equal to the bit: so is what unrecorded code made of these.
             in_order = sorted(self._unrecorded.rows_without_effect)
             died_out = DiedOut(dict.fromkeys(in_order, NoConsequence.AGREES))
@@ -212,7 +211,7 @@ class _Judging:
 
     def _of_one_side(self) -> tuple[Mapping[int, Rounding], Mapping[int, Constant]]:
         """The casts and the constants of calls that one side alone makes."""
-        if not self._aligned.is_across and not any(self._aligned.unmatched_place):
+        if not self._aligned.has_other_kernels and not any(self._aligned.unmatched_place):
             return {}, {}
         from .lone_leaves import differing_constants  # here: most runs of one framework make the same calls
         from .precision import one_sided_roundings
@@ -246,7 +245,7 @@ class _Judging:
             if is_input[row]:
                 continue
             state = self._output_state(row, event, received, inside)
-            if state == State.DIVERGENT and not (aligned.has_elements or aligned.is_across):
+            if state == State.DIVERGENT and not (aligned.has_elements or aligned.has_other_kernels):
                 arranging = self._arranging(event) if arranging is None else arranging
                 self._stretches.setdefault(row, arranging)
             is_unclear = state == State.DIVERGENT and aligned.may_be_of_inner_node(row)
@@ -336,7 +335,7 @@ class _Judging:
     def _is_of_a_block(self, row: int, event: Event) -> bool:
         """Whether an input of a pair of cells of two frameworks says nothing of its own: what is inside is held against
         its own inputs, and one block may begin a step later than the other, or have other arguments."""
-        if not self._aligned.is_across or event.kind != "cell":
+        if not self._aligned.has_other_kernels or event.kind != "cell":
             return False
         if event.direction == "forward" and self._aligned.are_tensors[row]:
             sides = zip(self._aligned.graphs, self._aligned.rows, strict=True)
@@ -409,14 +408,14 @@ class _Judging:
             between |= {(side, call) for call in calls}
         known = before[0] | before[1]
         self._made_of[row] = tuple(known)
-        if is_rewired and not self._aligned.is_across:
+        if is_rewired and not self._aligned.has_other_kernels:
             return self._state_by_size(row)  # the two calls that made it are no pair: one tensor only if they are alike
         if propagated := max((self._upstream.propagated(side, at) for side, at in made), default=0.0):
             return self._propagated(row, propagated)
         # What only moves a constant of its side is no other step: it is the constant that differs.
         informative = between if known else (one for one in between if self._upstream.makes_elements(*one))
         self._stretches[row] = self._upstream.places(informative)
-        if not (self._stretches[row] or self._aligned.is_across):
+        if not (self._stretches[row] or self._aligned.has_other_kernels):
             self._stretches[row] = self._upstream.unmatched_places(between)
         error = max(map(self._explaining, known), default=0.0)
         # A call of one side may have taken what operations made that were not recorded.
@@ -460,7 +459,7 @@ class _Judging:
     def _has_other_dtype(self, row: int) -> bool:
         """Whether, within one framework, one side's calls cast a tensor."""
         (ours, _), (theirs, _) = (self._aligned.look(side, row) for side in (0, 1))
-        return not self._aligned.is_across and canonical(ours) != canonical(theirs)
+        return not self._aligned.has_other_kernels and canonical(ours) != canonical(theirs)
 
     def _explaining(self, row: int) -> float:
         """How far apart a pair of records is, as far as that explains others: a pair of calls that comes later in this
@@ -504,7 +503,8 @@ class _Judging:
         if is_later and self._is_noisy and self._aligned.distance(row) <= most:
             return State.NOISE
         # Two programs may have made it; within one framework the first parameters are equal to the bit.
-        is_rounding = self._aligned.is_across and self._aligned.grades[row] == PASS and self._is_of_one_value(row)
+        aligned = self._aligned
+        is_rounding = aligned.has_other_kernels and aligned.grades[row] == PASS and self._is_of_one_value(row)
         return State.NOISE if is_rounding else State.DIVERGENT
 
     def _unknown_origin(self, row: int, event: Event, sum_of: Iterable[int] = ()) -> State:
@@ -524,7 +524,7 @@ class _Judging:
         if has_diverged and not self._is_noisy:
             return self._propagated(row, math.inf)
         error = max([self._unrecorded.error_around(event), *map(self._aligned.distance, added)])
-        approximated = ACROSS if self._aligned.is_across else 0.0  # each framework has its own functions
+        approximated = ACROSS if self._aligned.has_other_kernels else 0.0  # each framework has its own functions
         rounding = self._outputs.calls_unrecorded * max(self._rounding_of_unrecorded(row, event), approximated)
         if has_diverged:
             is_near = distance <= max(AS_NOISY * error, rounding / OPAQUE)
@@ -581,7 +581,7 @@ class _Judging:
             return self._cell_state(row, event, received, inside)
         if self._outputs.is_side_product(row, event):
             return State.HARMLESS
-        if not self._aligned.is_across and self._aligned.has_other_form(row):
+        if not self._aligned.has_other_kernels and self._aligned.has_other_form(row):
             return State.PROPAGATED if received.differs else State.DIVERGENT
         return self._computed_state(row, event, received)
 
@@ -610,7 +610,7 @@ class _Judging:
         )
         if is_beyond and self._is_of_diverging_layer(event):
             return State.PROPAGATED
-        if is_beyond and self._aligned.is_across:
+        if is_beyond and self._aligned.has_other_kernels:
             self._stretches[row] = self._upstream.places(self._upstream.upstream_calls(event))
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, event, ResidualJudgement(sign, KernelPrecision.OPAQUE, math.nan), received.error, most)
@@ -619,7 +619,7 @@ class _Judging:
     def _is_of_diverging_layer(self, event: Event) -> bool:
         """Of two frameworks: whether what a call received was not compared, but what the layer around it received was,
         and is another tensor."""
-        if not self._aligned.is_across or not self._aligned.has_unmatched_inputs(event):
+        if not self._aligned.has_other_kernels or not self._aligned.has_unmatched_inputs(event):
             return False
         graph = self._aligned.graphs[0]
         layer = next(graph.around(self._aligned.calls[0][event.place]), -1)
@@ -633,12 +633,13 @@ class _Judging:
     def _may_be_received(self, event: Event, received: Received) -> bool:
         """Whether what a call received may explain an amplified difference: an argument that is no tensor; of two
         frameworks by statistics also a tensor, since these say little of what one function makes of it."""
-        return self._has_other_arguments(event) or (self._aligned.is_across and received.propagated > 0)
+        return self._has_other_arguments(event) or (self._aligned.has_other_kernels and received.propagated > 0)
 
     def _is_of_one_function(self, row: int) -> bool:
         """Whether both sides' outputs were compared with one function: two frameworks have two, and so have two calls
         that are not a pair."""
-        return row in self._outputs.crossed or not (self._aligned.is_across or self._aligned.has_other_function(row))
+        aligned = self._aligned
+        return row in self._outputs.crossed or not (aligned.has_other_kernels or aligned.has_other_function(row))
 
     def _has_other_arguments(self, event: Event) -> bool:
         """Whether an argument diverges, or indices or a mask differ, of which nobody knows what they explain; as it is
@@ -721,7 +722,7 @@ class _Judging:
             most = max(most, self._outputs.most_of_sums)
         if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row), most):
             self._note(row, event, ResidualJudgement(Sign.AMPLIFIED, KernelPrecision.OPAQUE, math.nan), explained, most)
-            if self._aligned.is_across:
+            if self._aligned.has_other_kernels:
                 self._stretches[row] = self._upstream.places(self._aligned.last_calls(row, event))
             else:
                 made = zip(self._aligned.graphs, self._aligned.makers(row), strict=True)

@@ -189,7 +189,7 @@ class ReplayEvidence(OutputEvidence):
                 if found is not None:
                     self.crossed.add(row)
                     own = _least_eta(outcomes[0], keys[0])
-                elif not aligned.is_across and aligned.has_other_function(row):
+                elif not aligned.has_other_kernels and aligned.has_other_function(row):
                     continue
                 found = found or self._residuals(row)
                 if found is None or min(found.target.count, found.golden.count) == 0:
@@ -207,7 +207,7 @@ class ReplayEvidence(OutputEvidence):
                     rounds_inside(operation(found.operation)),
                 )
         judged = dict(zip(self.outputs, judge(list(self.outputs.values()), self._limits), strict=True))
-        if aligned.is_across:
+        if aligned.has_other_kernels:
             for row, judgement in judged.items():
                 if judgement.sign not in (Sign.NONE, Sign.OTHER_FUNCTION) and self._is_approximation(row):
                     judged[row] = judgement._replace(sign=Sign.NONE)
@@ -225,7 +225,7 @@ class ReplayEvidence(OutputEvidence):
         calls = set[tuple[int, int]]()
         for event in aligned.events:
             for row in self.differing(event):
-                if aligned.is_across:
+                if aligned.has_other_kernels:
                     calls |= {(side, aligned.calls[side][event.place]) for side in (0, 1)}
                 makers = enumerate(aligned.makers(row))
                 calls |= {(side, aligned.graphs[side].call_of[at]) for side, at in makers}
@@ -245,7 +245,7 @@ class ReplayEvidence(OutputEvidence):
             for event in aligned.events
             if event.kind in ("api", "cell")
             and self.differing(event)
-            and (aligned.is_across or aligned.has_other_values(event))
+            and (aligned.has_other_kernels or aligned.has_other_values(event))
         ]
         wanted = [Request(1, aligned.calls[1][event.place], aligned.partners(event)) for event in events]
         return {event.place: result for event, result in zip(events, self._outcomes(wanted), strict=True)}

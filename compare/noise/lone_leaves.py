@@ -44,7 +44,7 @@ def differing_constants(aligned: AlignedGraphs, states: "memoryview[int]") -> di
     Of each shape, those that agree are set aside; one that is left on each side is a pair. More say nothing. `states`
     are those of all pairs of records.
     """
-    if not aligned.is_across:
+    if not aligned.has_other_kernels:
         return {}
     found: dict[int, Constant] = {}
     leaves = [_unpaired(aligned, side) for side in (0, 1)]

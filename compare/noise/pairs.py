@@ -19,7 +19,6 @@ from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
-from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.fused import SUM, groups
 from msprobe.compare.match.pairs import Ints
 from msprobe.compare.match.records import has_inner_node_gradients
@@ -55,13 +54,13 @@ class AlignedGraphs(ABC):
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison, self.pairs = comparison, comparison.pairs
-        self.is_across = have_different_kernels(self.pairs.target, self.pairs.golden)
+        self.has_other_kernels = self.pairs.relation.has_other_kernels
         self._has_inner_nodes = any(map(has_inner_node_gradients, (self.pairs.target, self.pairs.golden)))
         self.graphs = Graph(self.pairs.target), Graph(self.pairs.golden)
         rows = self.pairs.target_rows, self.pairs.golden_rows
         calls = self.pairs.target_calls, self.pairs.golden_calls
         are_paired = np.minimum(*rows) >= 0
-        if self.is_across:
+        if self.has_other_kernels:
             are_paired &= comparison.causes != CAUSES.index(Cause.OTHER_GRADIENT)  # two tensors
         views = self.pairs.notes.views
         are_paired[[row for row, view in views.items() if view == SUM]] = False  # as are a sum and a part of it
@@ -155,7 +154,7 @@ class AlignedGraphs(ABC):
     @cached_property
     def _with_other_values(self) -> bytes:
         is_wrong = np.isin(self.comparison.grades, (WARNING, ERROR)) & ~np.asarray(self.are_tensors)
-        if not self.is_across:  # an argument that only one side passes
+        if not self.has_other_kernels:  # an argument that only one side passes
             is_wrong |= self.comparison.causes == CAUSES.index(Cause.UNMATCHED)
         return self.calls_with(is_wrong & np.asarray(self.is_input))
 
@@ -408,7 +407,7 @@ class AlignedTensors(AlignedGraphs):
 
     def _difference_in_other_layout(self, row: int) -> float:
         """Two frameworks may have the same elements in two shapes."""
-        both = self._loaded(row) if self.is_across and row not in self.pairs.notes.views else None
+        both = self._loaded(row) if self.has_other_kernels and row not in self.pairs.notes.views else None
         return math.inf if both is None else nearest_layout(*both)
 
     def has_same_zeros(self, row: int) -> bool:
@@ -419,7 +418,7 @@ class AlignedTensors(AlignedGraphs):
         """By the triangle inequality it cannot differ by more than they do, unless code that was not recorded wrote to
         it."""
         most = 2 * sum(map(self.difference, made))
-        if len(made) > 1 or self.is_across:  # the sum of gradients rounds, too, and so do calls of one side
+        if len(made) > 1 or self.has_other_kernels:  # the sum of gradients rounds, too, and so do calls of one side
             most += rounding * self.size(row)
         return self.difference(row) <= most
 

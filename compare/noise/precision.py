@@ -32,12 +32,12 @@ def one_sided_roundings(aligned: AlignedGraphs, ancestors: Ancestors) -> dict[in
 
     Empty where one side as a whole computes in another precision: that is the setting that the user compares.
     """
-    if aligned.is_across and widths_are_custom(aligned.pairs):
+    if aligned.has_other_kernels and widths_are_custom(aligned.pairs):
         return {}
     found: dict[int, Rounding] = {}
     bits = [_bits_of_looks(graph.columns) for graph in aligned.graphs]
     have_several = [len({one for one in of if one >= 0}) > 1 for of in bits]
-    differing = _with_other_bits(aligned, bits) if aligned.is_across else set()
+    differing = _with_other_bits(aligned, bits) if aligned.has_other_kernels else set()
     for event in aligned.events:
         if event.direction != "forward":
             continue

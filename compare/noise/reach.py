@@ -631,7 +631,7 @@ def _spare_the_same(
             if states[row] != State.PROPAGATED:
                 continue
             made = made_of.get(row)
-            is_own = aligned.is_input[row] or (not aligned.is_across and aligned.is_judged_itself(row))
+            is_own = aligned.is_input[row] or (not aligned.has_other_kernels and aligned.is_judged_itself(row))
             cell = None if made or is_own else is_different_inside(event)
             is_live = any(states[at] in DIFFERING for at in made or ())
             if (made and not is_live) or cell is False:

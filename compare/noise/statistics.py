@@ -96,10 +96,10 @@ class AlignedStatistics(AlignedGraphs):
         parts = dict(self._compare_parts())
         for row, found in parts.items():
             equal[row] = EQUAL if found.spread <= _REORDERED else DIFFERENT
-        if self.is_across:
+        if self.has_other_kernels:
             equal[[row for row in np.flatnonzero(equal == DIFFERENT).tolist() if self._may_be_equal(row)]] = EQUAL
         self.equal = equal.data
-        if self.is_across:  # what statistics say of single elements is as coarse as the greatest of four
+        if self.has_other_kernels:  # what statistics say of single elements is as coarse as the greatest of four
             self.kernel_error = _SPREAD * ACROSS
         is_judged = np.asarray(self.are_tensors) & (comparison.grades != UNJUDGED)
         self.are_evidence = (is_judged & self._are_floating()).data
@@ -110,7 +110,7 @@ class AlignedStatistics(AlignedGraphs):
         moments = np.array(self.moments)
         for row, found in parts.items():
             apart[row], moments[row] = found.spread if equal[row] != EQUAL else 0.0, found.moments
-        if self.is_across:  # statistics hardly show how far parameters are apart that have drifted
+        if self.has_other_kernels:  # statistics hardly show how far parameters are apart that have drifted
             drifted = [row for row, reasons in comparison.reasons.items() if is_open_drift(reasons)]
             apart[drifted] = np.maximum(apart[drifted], DRIFT)
         self._apart, self.moments = apart.data, moments.data
@@ -288,7 +288,7 @@ class StatisticsEvidence(OutputEvidence):
         are_evidence, moments_of = aligned.are_evidence, aligned.moments
         are_judged = (np.asarray(aligned.are_known) & np.asarray(are_evidence) & ~np.asarray(aligned.is_input)).data
         for event in self._with_differing_kind():
-            if aligned.is_across and aligned.has_unmatched_inputs(event):
+            if aligned.has_other_kernels and aligned.has_unmatched_inputs(event):
                 continue  # another form of the call: what stands behind its inputs decides
             call = CallSummaries(aligned, aligned.sides, event)
             outputs: _Outputs | None = None
@@ -318,9 +318,9 @@ class StatisticsEvidence(OutputEvidence):
         are_products_equal = not any(one.is_product for one in changes.values()) and self._are_products_equal()
         self._begins_coarse = any(not one.is_backward and begins(one) for one in changes.values())
         self._amplified = amplifications(
-            changes, unchanged, is_across=aligned.is_across, are_products_equal=are_products_equal
+            changes, unchanged, has_other_kernels=aligned.has_other_kernels, are_products_equal=are_products_equal
         )
-        decided = judge_laws(self._identities(by_form.values()), is_across=aligned.is_across)
+        decided = judge_laws(self._identities(by_form.values()), has_other_kernels=aligned.has_other_kernels)
         # Where only the sum of all elements is kept, these may still differ grossly.
         self._laws = {
             row: law

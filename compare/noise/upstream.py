@@ -261,7 +261,7 @@ class Upstream:
         """Where calls that only one side makes stand in the comparison, in order."""
         aligned = self._aligned
         found = (aligned.unmatched_place[side].get(call) for side, call in calls)
-        hidden = set[int]() if aligned.is_across else aligned.not_collected
+        hidden = set[int]() if aligned.has_other_kernels else aligned.not_collected
         return tuple(sorted(place for place in found if place is not None and place not in hidden))
 
     def _changes(self, side: int, call: int) -> bool:
@@ -375,7 +375,7 @@ def have_same_results(aligned: AlignedGraphs) -> bool:
     if lengths[0] != lengths[1]:
         return False
     distance = distance_of_statistics(statistics_of(graph.columns, ours), statistics_of(other.columns, theirs))
-    return distance <= (ACROSS if aligned.is_across else ROUNDING)
+    return distance <= (ACROSS if aligned.has_other_kernels else ROUNDING)
 
 
 def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:

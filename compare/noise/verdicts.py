@@ -89,7 +89,7 @@ def entered(
     exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
     explained = comparison.explained
     responsible = {*noise.roundings, *noise.constants, *(at for each in noise.stretches.values() for at in each)}
-    if not aligned.is_across:
+    if not aligned.has_other_kernels:
         explained, harmless = _harmless(aligned, states.data, responsible)
         causes[list(harmless)] = CAUSES.index(Cause.REWRITTEN)
         reasons |= harmless

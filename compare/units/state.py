@@ -114,9 +114,8 @@ class Distances:
 
     def _by_elements(self, comparison: Comparison) -> None:
         columns, rows = comparison.golden.columns, comparison.pairs.golden_rows
-        is_within_one = comparison.target.framework == comparison.golden.framework
         for row, found in comparison.measures.items():
-            if is_within_one:  # of two frameworks shares of the scale decide
+            if comparison.relation.is_one_framework:  # of two frameworks shares of the scale decide
                 self.excess[row] = math.inf if found.mismatched else found.excess
             norm = columns.norm[at] if (at := int(rows[row])) >= 0 else math.nan
             self.error[row] = 0.0 if found.euclid == 0 else found.euclid / norm if norm else math.inf

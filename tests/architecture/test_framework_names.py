@@ -40,7 +40,7 @@ LISTED = {
         *("msprobe.compare.config_check.compare", "msprobe.compare.config_check.context"),
         *("msprobe.compare.config_check.environment", "msprobe.compare.config_check.packages"),
         *("msprobe.compare.config_check.random_calls", "msprobe.compare.config_check.tensors"),
-        *("msprobe.compare.counterparts.features", "msprobe.compare.judge.pairs"),
+        *("msprobe.compare.core.relation", "msprobe.compare.counterparts.features", "msprobe.compare.judge.pairs"),
         *("msprobe.compare.match.cross_framework", "msprobe.compare.match.records"),
         *("msprobe.compare.monitor.pairing", "msprobe.compare.tables.console"),
     ),

@@ -96,7 +96,7 @@ TABLES = {
     "one.cause.value": [cause.value for cause in UpdateCause],
     "_MISSING[found.missing]": locate._MISSING.values(),
     "finding.kind.name": [kind.name for kind in kinds_in(kinds)],
-    "_DRAWS[found.is_across, found.is_dropout]": locate._DRAWS.values(),
+    "_DRAWS[found.has_other_names, found.is_dropout]": locate._DRAWS.values(),
     "_HARMLESS[found.ground]": locate._HARMLESS.values(),
     "_LOOK_AT_GRADIENT": [locate._LOOK_AT_GRADIENT],
     "self.look.english": [kind.look.english for kind in EVERY],

@@ -67,7 +67,7 @@ def test_every_pair_has_the_verdict_that_it_has_alone(pairs, is_same, made_by, l
     target = dump((t for t, _ in pairs), lost=lost_here)
     golden = target if is_same else dump((g for _, g in pairs), *made_by, lost_there)
     found = compare(target, golden)
-    alone = PairJudge(target, golden, found.mode, found.pairs)
+    alone = PairJudge(found.mode, found.pairs)
     for row in range(len(found.grades)):
         judged = found.judged(row)
         verdict, equal = alone(judged.pair, "Mint.exp.0.forward", row)
@@ -92,7 +92,7 @@ def test_a_record_without_a_partner_has_the_reason_that_it_has_alone():
     target = made(one(both, 0, 1), one(left, 0, 1), one("Mint.exp.0.backward", 0, part="input"))
     golden = made(one(both, 0, 2), one(right, 0))
     found = compare(target, golden)
-    alone = PairJudge(target, golden, found.mode, found.pairs)
+    alone = PairJudge(found.mode, found.pairs)
     for row in range(len(found.grades)):
         judged = found.judged(row)
         if judged.verdict.cause is not Cause.REWRITTEN:  # that is known of whole runs alone
@@ -217,5 +217,5 @@ def test_pairs_of_very_many_looks_are_told_apart():
         )
 
     pairs = match(many(), many())
-    found = judge_columns(pairs, by_digest=False, by_statistics=True, across=False, same_rounding=True)
+    found = judge_columns(pairs, by_digest=False, by_statistics=True, same_rounding=True)
     assert found.settled.all()

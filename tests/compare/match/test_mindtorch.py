@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from msprobe.compare.core.relation import Relation, relation_of
 from msprobe.compare.locate.find import locate
-from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.compare.run import compare
 from msprobe.store.reader import read
 
@@ -43,20 +43,35 @@ def dump(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "rounds", "matches"),
+    ("one", "other", "relation"),
     [
-        ("mindtorch", "pytorch", True, False),
-        ("mindtorch", "mindspore", True, True),
-        ("mindspore", "pytorch", True, True),
-        ("mindtorch", "mindtorch", False, False),
-        ("mindtorch", "another", False, False),
+        ("mindtorch", "pytorch", Relation.OTHER_KERNELS),
+        ("mindtorch", "mindspore", Relation.OTHER_NAMES),
+        ("mindspore", "pytorch", Relation.OTHER_NAMES),
+        ("mindtorch", "mindtorch", Relation.SAME),
+        ("another", "another", Relation.SAME),
+        ("mindtorch", "another", Relation.UNKNOWN),
     ],
 )
-def test_what_two_frameworks_have_in_common(dump, one, other, rounds, matches):
+def test_the_relation_of_two_frameworks(dump, one, other, relation):
     sides = dump(one), dump(other)
     for pair in (sides, sides[::-1]):
-        assert have_different_kernels(*pair) is rounds
-        assert is_cross_framework(*pair) is matches
+        assert relation_of(*pair) is relation
+
+
+def test_without_forward_and_backward_calls_no_counterparts_are_searched(dump):
+    kernels = dump("mindspore", names=("Kernel.Add.0",))
+    assert relation_of(kernels, dump("pytorch")) is relation_of(dump("pytorch"), kernels) is Relation.OTHER_KERNELS
+
+
+def test_what_each_relation_has_in_common():
+    found = {each: (each.is_one_framework, each.has_other_kernels, each.has_other_names) for each in Relation}
+    assert found == {
+        Relation.SAME: (True, False, False),
+        Relation.UNKNOWN: (False, False, False),
+        Relation.OTHER_KERNELS: (False, True, False),
+        Relation.OTHER_NAMES: (False, True, True),
+    }
 
 
 def test_an_argument_that_one_side_writes_out_is_no_fault(dump):

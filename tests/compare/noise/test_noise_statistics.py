@@ -303,7 +303,7 @@ def test_what_a_product_adds_shows_where_its_inputs_hardly_differ():
 def test_no_other_call_of_two_frameworks_adds_more_than_products_and_approximations_do(is_backward):
     products = [change(1e-8, "matmul", 0.0, 0.0, rounds_inside=True, is_product=True) for _ in range(3)]
     other = change(1e-3, "rotary", 0.0, 0.0, rounds_inside=True, is_backward=is_backward)
-    found = list(amplifications(dict(enumerate([*products, other])), is_across=True).values())
+    found = list(amplifications(dict(enumerate([*products, other])), has_other_kernels=True).values())
     assert found[-1].own == ACROSS
     assert found[-1].is_wrong
 
