@@ -13,7 +13,7 @@ from msprobe.base.log import join_names
 from msprobe.base.phrase import phrase
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.core.measures import Measures
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import Cause, Reason, Why
 from msprobe.compare.core.standard import (
     ACCEPTANCES,
     DTYPE,
@@ -23,17 +23,7 @@ from msprobe.compare.core.standard import (
     family,
     standard_of,
 )
-from msprobe.compare.judge.verdict import (
-    GRADES,
-    PASS,
-    SEVERITY,
-    Cause,
-    Verdict,
-    count,
-    judge_measures,
-    unjudged,
-    wrong,
-)
+from msprobe.compare.judge.verdict import GRADES, PASS, SEVERITY, Verdict, count, judge_measures, unjudged, wrong
 from msprobe.compare.measure.tensors import measure
 from msprobe.findings.catalogue.checkpoints import ONE_SIDE, PARAMETER
 from msprobe.findings.finding import Answer, Finding, Place

@@ -1,4 +1,4 @@
-"""Why a pair of records has its verdict, or its partner, as data. `judge/wording.py` makes sentences of it.
+"""Why a pair of records has its verdict, no verdict, or its partner, as data. `judge/wording.py` writes the sentences.
 
 A reason of a pair that passes by its columns is never made; one of a statistic is made where somebody looks at it.
 """
@@ -133,6 +133,60 @@ class Why(Enum):
     CANDIDATES = auto()  # names: the calls that it could be
     # A rollout.
     TEXT = auto()  # name: what it says
+
+
+class Cause(Enum):
+    """Why a pair has no verdict; the value completes `12 pairs ...`.
+
+    An exempt pair could not show a fault of the target, or the user ignores it, and a comparison is clean with it. Any
+    other one leaves the question open, and the comparison is not clean.
+    """
+
+    UNMATCHED = "without a partner"
+    NOT_COLLECTED = "not collected on one side"
+    LOST_ON_BOTH_SIDES = "that could not be collected on either side"
+    LOST_WITHIN = "that could not be collected on either side, where what follows is compared"
+    UNREADABLE = "in files that are missing or cannot be read"
+    NOT_SAVED = "without statistics, whose tensors one side did not save"
+    NO_STATISTICS = "without statistics on one side"
+    DIGEST_AGAINST_STATISTICS = "with digests on one side and statistics on the other"
+    DIGESTS_OF_TWO_FRAMEWORKS = "with digests of two frameworks and no statistics"
+    DIGESTS_OF_TWO_KINDS = "with digests of two kinds; collect both sides with the same summary_mode"
+    PART = "of which one is a part of the other, which statistics cannot compare"
+    OTHER_GRADIENT = "with a call's own gradient on one side and an accumulated one on the other"
+    INNER_NODE = "with the gradient of an inner node of autograd on one side"
+    FAILED = "whose comparison failed"
+    UNUSED = "of unused values"
+    UNNEEDED_GRADIENT = "of unused gradients"
+    NO_COUNTERPART = "without a counterpart in the other framework"
+    INTERNAL = "internal details of one framework"
+    OTHER_LEVEL = "of calls that the level of the other side does not record"
+    SUMMED = "with a call's own gradient on one side and an accumulated one on the other, which is compared elsewhere"
+    HARMLESS = "whose difference has no effect"
+    REWRITTEN = "of calls on one side only, without effect"
+    IGNORED = "ignored by the user"
+    UNSHOWN = "of arguments that differ, whose effect is below the noise"
+    WIDE_BOUND = "whose inputs explain more than 10 %, which is inconclusive"
+    EARLIER = "of parameters that earlier steps, which were not compared, made differ by more than rounding"
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether the pair could not show a fault."""
+        return self in (
+            Cause.UNUSED,
+            Cause.LOST_WITHIN,
+            Cause.UNNEEDED_GRADIENT,
+            Cause.NO_COUNTERPART,
+            Cause.OTHER_LEVEL,
+            Cause.SUMMED,
+            Cause.HARMLESS,
+            Cause.IGNORED,
+            Cause.INTERNAL,
+            Cause.REWRITTEN,
+        )
+
+
+CAUSES = tuple(Cause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from msprobe.compare.core.noise import Evidence, State
-from msprobe.compare.core.reason import DRIFT, Reasons, Why
+from msprobe.compare.core.reason import CAUSES, DRIFT, Cause, Reasons, Why
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Grade, path_of
+from msprobe.compare.judge.verdict import GRADES, Grade, path_of
 from msprobe.compare.locate.find import Located, cell_of
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.noise.pairs import AlignedGraphs, AlignedTensors

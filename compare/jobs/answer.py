@@ -7,7 +7,7 @@ from shlex import quote
 from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.buffers import PREFIXES
-from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import where_to_look
 from msprobe.compare.request import Request

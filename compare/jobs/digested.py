@@ -15,7 +15,8 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import MAX_CONFIGURATION_BYTES, read_input, replace_atomically
 from msprobe.base.memory import without_gc
 from msprobe.base.version import installed
-from msprobe.compare.judge.verdict import GRADES, Cause, Grade
+from msprobe.compare.core.reason import Cause
+from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.judge.wording import limits_phrase
 from msprobe.compare.match.user_mapping import NOTHING
 from msprobe.compare.measure.files import Effort

@@ -16,10 +16,11 @@ from msprobe.base.memory import without_gc
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.noise import RoundingLeft
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.core.relation import relation_of
 from msprobe.compare.core.user_limits import ExcusedCounts
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
-from msprobe.compare.judge.verdict import GRADES, Cause, Grade
+from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.judge.wording import limits_phrase
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Divergence, UpdateJudgement

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.log import terminal_line
 from msprobe.base.phrase import Words
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
-from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
+from msprobe.compare.judge.verdict import GRADES, count, number_differing
 from msprobe.compare.locate.wording import short
 from msprobe.compare.tables.console import excused_phrase, left_open, no_difference
 from msprobe.findings.catalogue.parallel import REPLICAS_DIFFER

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from msprobe.base.errors import DumpError, MappingError
 from msprobe.base.log import logger
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import Cause, Reason, Why
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.pairs import Pair, Pairs, View
 from msprobe.compare.measure.files import Effort, Files, Outcome, measure_all
@@ -17,7 +17,7 @@ from msprobe.store.record import Dump, Record
 
 from .cross_framework import errors_by_elements, judge_errors, widths_are_custom
 from .judged import DIFFERENT, EQUAL, UNKNOWN
-from .verdict import Cause, Verdict, judge_measures, judge_structure, unjudged, wrong
+from .verdict import Verdict, judge_measures, judge_structure, unjudged, wrong
 
 _PARTS = frozenset({"slice", "split", "concat"})
 

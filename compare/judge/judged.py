@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from msprobe.base.schema import NAMES
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.noise import Noise
-from msprobe.compare.core.reason import Reason, Reasons
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Reasons
 from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.core.user_limits import Excused
@@ -20,7 +20,7 @@ from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.findings.notebook import fragment
 from msprobe.store.record import INPUT, PARAMETERS, PARTS, Dump, Record, Statistics
 
-from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, count, number_differing, statistic
+from .verdict import GRADES, PASS, Grade, Verdict, count, number_differing, statistic
 from .wording import sentences, statistic_phrase
 
 Mode = Literal["tensor", "statistics", "digest"]
@@ -106,7 +106,7 @@ class Side(NamedTuple):
 class Comparison:
     """Everything that was found between two dumps.
 
-    `grades` (indices into `verdict.GRADES`), `causes` (into `verdict.CAUSES`, `NO_CAUSE` where there is a verdict) and
+    `grades` (indices into `verdict.GRADES`), `causes` (into `reason.CAUSES`, `NO_CAUSE` where there is a verdict) and
     `equal` have one entry per pair of records, `reasons` an entry where a verdict needed measuring. `excess` and
     `which` are of verdicts by statistics (`measure.statistics.excesses`), `which` is -1 elsewhere. `explain` gives
     every other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.base.digest import have_same_kind
 from msprobe.compare.core.buffers import BATCH, PREFIXES, function_of, has_buffers, is_buffer
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.fused import SUM
@@ -26,10 +26,8 @@ from .cross_framework import errors_by_statistics, judge_errors, widths_are_cust
 from .elements import keeps_elements, looked_at
 from .judged import DIFFERENT, EQUAL, NO_CAUSE, UNKNOWN, DigestKind, Mode, collected, kind_of
 from .verdict import (
-    CAUSES,
     GRADES,
     PASS,
-    Cause,
     Verdict,
     cause_of_one_side,
     judge_gradient,

@@ -3,11 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Literal
 
 from msprobe.compare.core.measures import Measures
-from msprobe.compare.core.reason import Reason, Reasons, TensorLook, Why
+from msprobe.compare.core.reason import Cause, Reason, Reasons, TensorLook, Why
 from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import EXACT, STANDARDS, Standard, canonical, family
 from msprobe.compare.core.tensor import source_of
@@ -24,59 +23,6 @@ SEVERITY: tuple[Grade, ...] = ("pass", "unjudged", "warning", "error")
 """The grades from the least to the most severe: that of several pairs is the most severe of theirs. What could not be
 judged may not be what differs."""
 
-
-class Cause(Enum):
-    """Why a pair has no verdict; the value completes `12 pairs ...`.
-
-    An exempt pair could not show a fault of the target, or the user ignores it, and a comparison is clean with it. Any
-    other one leaves the question open, and the comparison is not clean.
-    """
-
-    UNMATCHED = "without a partner"
-    NOT_COLLECTED = "not collected on one side"
-    LOST_ON_BOTH_SIDES = "that could not be collected on either side"
-    LOST_WITHIN = "that could not be collected on either side, where what follows is compared"
-    UNREADABLE = "in files that are missing or cannot be read"
-    NOT_SAVED = "without statistics, whose tensors one side did not save"
-    NO_STATISTICS = "without statistics on one side"
-    DIGEST_AGAINST_STATISTICS = "with digests on one side and statistics on the other"
-    DIGESTS_OF_TWO_FRAMEWORKS = "with digests of two frameworks and no statistics"
-    DIGESTS_OF_TWO_KINDS = "with digests of two kinds; collect both sides with the same summary_mode"
-    PART = "of which one is a part of the other, which statistics cannot compare"
-    OTHER_GRADIENT = "with a call's own gradient on one side and an accumulated one on the other"
-    INNER_NODE = "with the gradient of an inner node of autograd on one side"
-    FAILED = "whose comparison failed"
-    UNUSED = "of unused values"
-    UNNEEDED_GRADIENT = "of unused gradients"
-    NO_COUNTERPART = "without a counterpart in the other framework"
-    INTERNAL = "internal details of one framework"
-    OTHER_LEVEL = "of calls that the level of the other side does not record"
-    SUMMED = "with a call's own gradient on one side and an accumulated one on the other, which is compared elsewhere"
-    HARMLESS = "whose difference has no effect"
-    REWRITTEN = "of calls on one side only, without effect"
-    IGNORED = "ignored by the user"
-    UNSHOWN = "of arguments that differ, whose effect is below the noise"
-    WIDE_BOUND = "whose inputs explain more than 10 %, which is inconclusive"
-    EARLIER = "of parameters that earlier steps, which were not compared, made differ by more than rounding"
-
-    @property
-    def is_exempt(self) -> bool:
-        """Whether the pair could not show a fault."""
-        return self in (
-            Cause.UNUSED,
-            Cause.LOST_WITHIN,
-            Cause.UNNEEDED_GRADIENT,
-            Cause.NO_COUNTERPART,
-            Cause.OTHER_LEVEL,
-            Cause.SUMMED,
-            Cause.HARMLESS,
-            Cause.IGNORED,
-            Cause.INTERNAL,
-            Cause.REWRITTEN,
-        )
-
-
-CAUSES = tuple(Cause)
 
 _DETAILS = frozenset(
     {

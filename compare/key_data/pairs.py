@@ -15,9 +15,9 @@ import numpy as np
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import log_once, logger
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import Cause, Reason, Why
 from msprobe.compare.core.standard import coarser_standard, family
-from msprobe.compare.judge.verdict import PASS, Cause, Verdict, judge_measures, unjudged
+from msprobe.compare.judge.verdict import PASS, Verdict, judge_measures, unjudged
 from msprobe.compare.measure.symmetric import SymmetricMeasures, measure_symmetric
 from msprobe.compare.measure.tensors import Array, Tensor, measure
 from msprobe.store.layout import DATA

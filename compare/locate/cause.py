@@ -13,13 +13,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from msprobe.compare.core.noise import State
+from msprobe.compare.core.reason import CAUSES, Cause
 from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, calls_with, kind_of
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, path_of
+from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.store.record import TENSOR
 
 from .finding import Dataflow

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.tensor import Identity, tensor_of
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
+from msprobe.compare.judge.verdict import GRADES, Verdict, unjudged
 from msprobe.compare.match.pairs import Ints
 from msprobe.store.record import GRADIENTS, INPUT, NULL, PARAMETERS, TENSOR, Dump
 

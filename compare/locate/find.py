@@ -15,10 +15,10 @@ import numpy as np
 
 from msprobe.base import names
 from msprobe.compare.core.noise import ROUNDING, Consequence, Constant, State
-from msprobe.compare.core.reason import Reason, TensorLook, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, TensorLook, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
-from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, path_of
+from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, path_of
 from msprobe.compare.workers.progress import shown
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.kind import Kind

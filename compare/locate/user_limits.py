@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.standard import Standard, family
 from msprobe.compare.core.user_limits import Allowance, Excused, ExcusedCounts, UserLimits, matching
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.elements import files_of, looked_at
 from msprobe.compare.judge.judged import DIFFERENT, Comparison
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, judge_structure, unjudged
+from msprobe.compare.judge.verdict import GRADES, Verdict, judge_structure, unjudged
 from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.measure.files import share_of_files
 from msprobe.compare.measure.statistics import excess

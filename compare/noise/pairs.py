@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.base.errors import DumpError
+from msprobe.compare.core.reason import CAUSES, Cause
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.match.fused import SUM, groups

@@ -18,12 +18,11 @@ from functools import cached_property
 import numpy as np
 
 from msprobe.compare.core.noise import FULL, OPAQUE, State
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.cross_framework import combined, errors_by_statistics
 from msprobe.compare.judge.judged import EQUAL
-from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.store.record import NULL, Record
 
 from .pairs import AlignedGraphs

@@ -12,12 +12,11 @@ import numpy as np
 
 from msprobe.base import names
 from msprobe.compare.core.noise import ROUNDING, State
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
-from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.replay.operations import Kind
 from msprobe.store.record import INPUT, PARAMETERS, TENSOR
 

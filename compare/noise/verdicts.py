@@ -8,9 +8,9 @@ import numpy as np
 
 from msprobe.compare.core.limits import LimitSource
 from msprobe.compare.core.noise import Evidence, Noise, Sign, State
-from msprobe.compare.core.reason import Reason, Reasons, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Reasons, Why
 from msprobe.compare.judge.judged import NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import CAUSES, Cause, cause_of_one_side
+from msprobe.compare.judge.verdict import cause_of_one_side
 
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors
 from .rounding import moves_data

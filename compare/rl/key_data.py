@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 from msprobe.base.errors import DumpError, MsprobeError
-from msprobe.compare.judge.verdict import SEVERITY, Cause, Grade
+from msprobe.compare.core.reason import Cause
+from msprobe.compare.judge.verdict import SEVERITY, Grade
 from msprobe.compare.key_data.comparator import judge_pairs
 from msprobe.compare.key_data.pairs import Pair, Row, pair
 from msprobe.store.npy import load_npy

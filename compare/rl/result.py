@@ -10,10 +10,11 @@ from pathlib import Path
 from msprobe.base.files import make_folder
 from msprobe.base.log import terminal_line
 from msprobe.base.phrase import Words
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.core.user_limits import NO_LIMITS, ExcusedCounts, UserLimits
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.summary import excused_of
-from msprobe.compare.judge.verdict import GRADES, Cause, count, number_differing
+from msprobe.compare.judge.verdict import GRADES, count, number_differing
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
 from msprobe.compare.key_data.comparator import rows as rows_of_key
 from msprobe.compare.locate.finding import Divergence

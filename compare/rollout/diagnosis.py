@@ -8,9 +8,9 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.verdicts import Verdicts
+from msprobe.compare.core.reason import Cause as WhyUnjudged
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.judge.verdict import PASS, Grade, Verdict, unjudged
-from msprobe.compare.judge.verdict import Cause as WhyUnjudged
 from msprobe.findings.catalogue import rollout as catalogue
 from msprobe.findings.kind import Kind
 

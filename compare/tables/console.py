@@ -16,10 +16,10 @@ import numpy as np
 from msprobe.base.files import replace_atomically
 from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.compare.core.noise import Noise, RoundingLeft
-from msprobe.compare.core.reason import Why
+from msprobe.compare.core.reason import CAUSES, Cause, Why
 from msprobe.compare.core.user_limits import NOTHING_EXCUSED, ExcusedCounts, UserLimits
 from msprobe.compare.judge.judged import Comparison, Mode
-from msprobe.compare.judge.verdict import CAUSES, GRADES, SEVERITY, Cause, Grade, number_differing
+from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, number_differing
 from msprobe.compare.judge.wording import limits_phrase, unseen_phrase
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Divergence

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from msprobe.base.files import replace_atomically
 from msprobe.compare.core.noise import Noise
+from msprobe.compare.core.reason import CAUSES, Cause
 from msprobe.compare.core.user_limits import Excused, ExcusedCounts
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import kind, reason

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.core.noise import Evidence, State
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.overflow import OF_ALL_VALUES, levels
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.report.document import State as UnitState
 from msprobe.store.record import TENSOR
 

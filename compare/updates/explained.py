@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits, LimitSource
-from msprobe.compare.core.reason import Reason, Why, is_open_drift
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why, is_open_drift
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located, cell_of
 from msprobe.compare.locate.finding import (
     Basis,

@@ -18,7 +18,7 @@ from two_frameworks import (  # beside this file, which is no package
     verdict,
 )
 
-from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.locate import wording
 from msprobe.compare.tables.console import lines, notes
 

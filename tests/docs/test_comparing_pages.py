@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from msprobe.compare.core.noise import FULL, LOWEST, Sign
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.core.standard import ACROSS, STANDARDS
-from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.tables.columns import GUESSES, NOISE, columns, optional
 
 DOCS = Path(__file__).parents[2] / "docs"

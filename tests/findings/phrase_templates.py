@@ -10,10 +10,10 @@ from msprobe.checks.invariants.table import ROWS
 from msprobe.compare.config_check.findings import Checker, Kind, OneSided
 from msprobe.compare.core.limits import LimitSource
 from msprobe.compare.core.noise import KernelPrecision, Sign
+from msprobe.compare.core.reason import Cause as CauseOfUnjudged
 from msprobe.compare.explain import text as explained
 from msprobe.compare.jobs import answer as answers
 from msprobe.compare.judge import wording as judge
-from msprobe.compare.judge.verdict import Cause as CauseOfUnjudged
 from msprobe.compare.locate import wording as locate
 from msprobe.compare.locate.finding import UpdateCause
 from msprobe.compare.monitor.band import Basis

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from msprobe.compare.core.buffers import BATCH, function_of, has_buffers, is_buffer
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.judge.pairs import says_nothing
-from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
 from msprobe.compare.ranks.collectives import fills
 from msprobe.compare.run import compare

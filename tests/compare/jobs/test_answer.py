@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.cli import main
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.dispatch import verdicts_of
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.summary import RequestResult
-from msprobe.compare.judge.verdict import GRADES, Cause
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Computed, Difference, Divergence
 from msprobe.findings.catalogue import comparison as kinds

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.judge.pairs import PairJudge, judge_columns
-from msprobe.compare.judge.verdict import GRADES, Cause
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.match.dumps import match
 from msprobe.compare.run import compare
 from msprobe.store.record import Call, Dump, Record, Statistics

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from msprobe.compare.core.reason import Why
-from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.core.reason import Cause, Why
 from msprobe.compare.run import compare
 
 

@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from msprobe.compare.core.reason import Why
+from msprobe.compare.core.reason import Cause, Why
 from msprobe.compare.core.user_limits import UserLimits
-from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate import wording
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import Parameters

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.dataflow.events import events
-from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.wording import kind
 from msprobe.compare.run import compare

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from msprobe.cli import main
-from msprobe.compare.judge.verdict import Cause, lost_rows
+from msprobe.compare.core.reason import Cause
+from msprobe.compare.judge.verdict import lost_rows
 from msprobe.compare.locate import wording
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare

@@ -10,11 +10,10 @@ from three_calls import printed
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
-from msprobe.compare.core.reason import Why
+from msprobe.compare.core.reason import Cause, Why
 from msprobe.compare.core.user_limits import Tolerance, UserLimits, matching
 from msprobe.compare.entry import compare as compare_from_python
 from msprobe.compare.entry import compare_distributed
-from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import Between, Dataflow
 from msprobe.compare.locate.user_limits import with_user_limits

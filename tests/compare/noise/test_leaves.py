@@ -11,7 +11,7 @@ import pytest
 from test_noise import rounded  # beside this file, which is no package
 
 from msprobe.compare.core.noise import State
-from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.core.reason import Cause
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import Dataflow, Missing
 from msprobe.compare.locate.wording import reason

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from msprobe.compare.core.noise import KernelPrecision, NoConsequence, Sign, State
-from msprobe.compare.core.reason import Why
-from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.core.reason import Cause, Why
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.wording import reason
 from msprobe.compare.run import compare

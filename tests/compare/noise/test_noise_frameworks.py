@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from msprobe.compare.core.noise import Sign, State
-from msprobe.compare.core.reason import Why
-from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.core.reason import Cause, Why
 from msprobe.compare.locate.find import locate
 from msprobe.compare.noise.pairs import nearest_layout
 from msprobe.compare.run import compare

@@ -8,8 +8,7 @@ from test_noise import LAYERS, Network, bf16, other_order, row_times
 
 from msprobe.base.names import parse
 from msprobe.compare.core.noise import Sign, State, Unseen
-from msprobe.compare.core.reason import Why
-from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.core.reason import Cause, Why
 from msprobe.compare.judge.wording import unseen_phrase
 from msprobe.compare.locate.find import locate
 from msprobe.compare.noise import statistics

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from small_model import Mlp, step  # beside this file, which is no package
 from torch import nn
 
-from msprobe.compare.judge.verdict import GRADES, Cause
+from msprobe.compare.core.reason import Cause
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.run import compare
 from msprobe.store.reader import read
 
