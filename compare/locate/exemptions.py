@@ -116,9 +116,9 @@ def without_other_level(comparison: Comparison) -> Comparison:
         explained |= {place: reason for place in alone if dump.names[int(calls[place])].kind == left_out}
     if not explained:
         return comparison
-    rows = (row for place in explained for row in pairs.rows(place))
-    reason = next(iter(explained.values()))
-    found = comparison.with_verdicts(dict.fromkeys(rows, unjudged(Cause.OTHER_LEVEL, reason)))
+    found = comparison.with_verdicts(
+        {row: unjudged(Cause.OTHER_LEVEL, reason) for place, reason in explained.items() for row in pairs.rows(place)}
+    )
     return replace(found, explained={**comparison.explained, **explained})
 
 

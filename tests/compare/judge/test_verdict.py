@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from msprobe.compare.core.reason import Cause, Why
+from msprobe.compare.core.reason import Cause, Reason, Why
 from msprobe.compare.run import compare
 
 
@@ -213,6 +213,17 @@ def test_calls_that_the_other_level_leaves_out_are_exempt(builder, tensor, level
     comparison = compare(*dumps)
     assert comparison.is_clean is (level == "L0")
     assert (Cause.OTHER_LEVEL in comparison.unjudged) is (level == "L0")
+
+
+def test_the_reason_names_the_level_that_leaves_out_a_call(builder):
+    target = builder("target", level="L1").call("Mint.exp.0.forward", [], [1.0])
+    golden = builder("golden", level="L0").call("Cell.fc.Fc.forward.0", [], [1.0])
+    comparison = compare(target.dump(), golden.dump())
+    reasons = {one.pair.record.name: one.verdict.reasons for call in comparison.calls for one in call.judged}
+    assert reasons == {
+        "Mint.exp.0.forward.output.0": (Reason(Why.OTHER_LEVEL, name="L0"),),
+        "Cell.fc.Fc.forward.0.output.0": (Reason(Why.OTHER_LEVEL, name="L1"),),
+    }
 
 
 def test_statistics_against_tensors_are_compared_as_statistics(builder):
