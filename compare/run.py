@@ -7,6 +7,7 @@ from msprobe.store.record import Dump
 
 from .core.limits import BUILT_IN, Limits
 from .core.reason import Reasons
+from .core.relation import Relation
 from .judge.cross_framework import with_parts_judged
 from .judge.elements import Elements, refuse_misfits
 from .judge.judged import Comparison, Mode
@@ -89,18 +90,11 @@ def compare(
         comparison = with_parts_judged(comparison)
     if settle is not None:
         comparison = settle(comparison)
-    from .locate.exemptions import (  # here: on the comparison
-        without_lost,
-        without_other_level,
-        without_summed,
-        without_unneeded,
-    )
+    from .locate.exemptions import with_exemptions  # here: on the comparison
 
-    comparison = without_lost(without_other_level(comparison))
-    if not relation.has_other_names:
-        comparison = without_summed(without_unneeded(comparison))
-        if relation.has_other_kernels:
-            return comparison
+    comparison = with_exemptions(comparison)
+    if relation is Relation.OTHER_KERNELS:
+        return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls
 
     return judge_under_noise(comparison, limits=limits, workers=effort.workers, is_shown=is_shown)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.base.digest import have_same_kind
 from msprobe.compare.core.buffers import BATCH, PREFIXES, function_of, has_buffers, is_buffer
+from msprobe.compare.core.exemptions import Stage, cause_by_reason, exemptions_of
 from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import standard_of
@@ -29,7 +30,7 @@ from .verdict import (
     GRADES,
     PASS,
     Verdict,
-    cause_of_one_side,
+    excused,
     judge_gradient,
     judge_statistics,
     judge_structure,
@@ -280,20 +281,21 @@ class PairJudge:
 
     def __init__(self, mode: Mode, pairs: Pairs) -> None:
         self._mode, self._pairs = mode, pairs
-        self._target, self._golden, self._notes = pairs.target, pairs.golden, pairs.notes
+        self.target, self._golden, self.notes = pairs.target, pairs.golden, pairs.notes
         self._relation = pairs.relation
         self._custom = self._relation.has_other_kernels and widths_are_custom(pairs)
         # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit means nothing.
-        has_one_format = self._target.format_version == self._golden.format_version
+        has_one_format = self.target.format_version == self._golden.format_version
         self.same_rounding = has_one_format and self._relation.is_one_framework
-        self._has_unjudgeable = _has_unjudgeable(self._target)
+        self.has_unjudgeable = _has_unjudgeable(self.target)
+        self._exemptions = exemptions_of(Stage.PAIR, self._relation)
         self.by_statistics: set[int] = set()
         self._two_gradients: dict[int, Verdict] = {}  # by row, of what has to be measured
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
+    def numbers(self) -> dict[str, int]:
         """The calls of the target by their names."""
-        return {name: at for at, name in enumerate(self._target.columns.names)}
+        return {name: at for at, name in enumerate(self.target.columns.names)}
 
     def __call__(self, pair: Pair, call: str, row: int = -1) -> Found | None:
         """The verdict on a record of the pair of calls `call`; None where the tensors have to be measured.
@@ -303,12 +305,9 @@ class PairJudge:
         target, golden = pair.target, pair.golden
         if target is None or golden is None:
             return _with_equality(self._without_partner("target" if target else "golden", kind_of(pair.record), row))
-        if self._has_unjudgeable and target.kind == "tensor" and (found := _unjudgeable(call)):
-            at = self._numbers[call]
-            if _shows_nothing(self._target.columns, at, target.part, target.path, found):
-                return unjudged(Cause.UNUSED, Reason(found.why or Why.PLACEHOLDER, name=found.word)), UNKNOWN
-        if UNWRITTEN in (target.type, golden.type):
-            return unjudged(Cause.UNUSED, Reason(Why.UNWRITTEN)), UNKNOWN
+        for exemption in self._exemptions:
+            if (reason := exemption.function(self, pair, call, row)) is not None:
+                return excused(exemption, reason), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
             return self._of_two_gradients(target, golden, row, verdict)
         if target.kind != "tensor" or golden.kind != "tensor":
@@ -323,7 +322,8 @@ class PairJudge:
         A tensor with one user has one contribution, and an accumulated gradient is that. Equal values show it.
         """
         are_tensors = target.kind == golden.kind == "tensor"
-        if verdict.cause is not Cause.OTHER_GRADIENT or self._relation.has_other_kernels or not are_tensors or row < 0:
+        is_open = verdict.cause is Cause.OTHER_GRADIENT and not self._relation.has_other_kernels
+        if not is_open or not are_tensors or row < 0 or self.notes.views.get(row) == SUM:
             return verdict, UNKNOWN
         found = self._of_tensors(target, golden, row)
         if found is None:
@@ -337,9 +337,7 @@ class PairJudge:
         return (verdict, equal) if other is None or verdict else (other, UNKNOWN)
 
     def _of_tensors(self, target: Record, golden: Record, row: int) -> Found | None:
-        view = self._notes.views.get(row)
-        if view == SUM:
-            return unjudged(Cause.NO_COUNTERPART, Reason(Why.SUM_OF_PARTS)), UNKNOWN
+        view = self.notes.views.get(row)
         if view is not None:
             target, golden = looked_at(target, golden, view)
         if (verdict := judge_structure(target, golden, self._relation)) is not None:
@@ -373,15 +371,15 @@ class PairJudge:
 
     @cached_property
     def _lost(self) -> tuple[frozenset[int], frozenset[int]]:
-        return lost_rows(self._target), lost_rows(self._golden)
+        return lost_rows(self.target), lost_rows(self._golden)
 
     def by_value(self, target: Record, golden: Record, row: int) -> Verdict:
         """The verdict on two values that are not both tensors."""
         if not self._relation.has_other_kernels:
             return judge_value(target, golden)
-        if row in self._notes.translated:
-            value = self._notes.translated[row]
-            if self._target.framework == "mindspore":
+        if row in self.notes.translated:
+            value = self.notes.translated[row]
+            if self.target.framework == "mindspore":
                 target = replace(target, value=value)
             else:
                 golden = replace(golden, value=value)
@@ -396,7 +394,7 @@ class PairJudge:
         target, golden = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
         if target >= 0 and golden >= 0:
             return self(pairs.pair(row), pairs.name(int(pairs.call_of[row])), row)
-        here, dump, at = ("target", self._target, target) if target >= 0 else ("golden", self._golden, golden)
+        here, dump, at = ("target", self.target, target) if target >= 0 else ("golden", self._golden, golden)
         name = dump.columns.row_name(at, dump.columns.call_of(at))
         return _with_equality(self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row))
 
@@ -427,16 +425,14 @@ class PairJudge:
 
     @cached_property
     def _collected(self) -> dict[str, frozenset[DigestKind]]:
-        return {"target": collected(self._target), "golden": collected(self._golden)}
+        return {"target": collected(self.target), "golden": collected(self._golden)}
 
     def _without_partner(self, here: str, kind: DigestKind, row: int) -> Verdict:
         """The verdict of a record of this kind that only the side `here` has."""
-        if (partnerless := self._notes.partnerless.get(row)) is not None:
-            return (
-                wrong(partnerless.because)
-                if partnerless.is_wrong
-                else unjudged(cause_of_one_side(partnerless.because), partnerless.because)
-            )
+        if (partnerless := self.notes.partnerless.get(row)) is not None:
+            if partnerless.is_wrong:
+                return wrong(partnerless.because)
+            return unjudged(cause_by_reason(Stage.MATCH)[partnerless.because.why], partnerless.because)
         if kind not in self._collected["golden" if here == "target" else "target"]:
             return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, here))
         return unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, here))
@@ -494,6 +490,30 @@ class PairJudge:
         verdict = judge_statistics(excess, which, target, golden, standard)
         is_equal = excess == 0 if self.same_rounding else bool(verdict)
         return verdict, EQUAL if is_equal else DIFFERENT
+
+
+def content_without_meaning(judge: PairJudge, pair: Pair, call: str, row: int) -> Reason | None:
+    """The values of the record show nothing, whatever they are."""
+    record = pair.target
+    if record is None or not judge.has_unjudgeable or record.kind != "tensor" or (found := _unjudgeable(call)) is None:
+        return None
+    is_empty = _shows_nothing(judge.target.columns, judge.numbers[call], record.part, record.path, found)
+    return Reason(found.why or Why.PLACEHOLDER, name=found.word) if is_empty else None
+
+
+def unwritten_memory(judge: PairJudge, pair: Pair, call: str, row: int) -> Reason | None:
+    """One of the dumps marks the record as memory that was not written."""
+    is_unwritten = any(record is not None and record.type == UNWRITTEN for record in (pair.target, pair.golden))
+    return Reason(Why.UNWRITTEN) if is_unwritten else None
+
+
+def sum_of_parts(judge: PairJudge, pair: Pair, call: str, row: int) -> Reason | None:
+    """One side has a bias that is the sum of several of the other side."""
+    target, golden = pair.target, pair.golden
+    if judge.notes.views.get(row) != SUM or target is None or golden is None:
+        return None
+    is_comparable = target.kind == golden.kind == "tensor" and judge_gradient(target, golden) is None
+    return Reason(Why.SUM_OF_PARTS) if is_comparable else None
 
 
 def _with_equality(verdict: Verdict) -> Found:

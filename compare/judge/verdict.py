@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from msprobe.compare.core.exemptions import Exemption
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Cause, Reason, Reasons, TensorLook, Why
 from msprobe.compare.core.relation import Relation
@@ -22,29 +23,6 @@ GRADES: tuple[Grade, ...] = ("pass", "warning", "error", "unjudged")
 SEVERITY: tuple[Grade, ...] = ("pass", "unjudged", "warning", "error")
 """The grades from the least to the most severe: that of several pairs is the most severe of theirs. What could not be
 judged may not be what differs."""
-
-
-_DETAILS = frozenset(
-    {
-        Why.COMPARED_LATER,
-        Why.PASSED_THROUGH,
-        Why.OF_FORWARD,
-        Why.NULL,
-        Why.DEFAULT,
-        Why.NO_RESULT,
-        Why.NO_RESULT_OF_CALL,
-        Why.NO_RESULT_OF_GRADIENT,
-        Why.NO_ARGUMENT,
-        Why.OTHER_WAY,
-        Why.ONE_VALUE_EQUAL,
-    }
-)
-"""Why a record that one framework alone has needs no counterpart: it has no effect, or its effect is compared."""
-
-
-def cause_of_one_side(reason: Reason) -> Cause:
-    """Return the cause of a pair that one framework alone has, for a reason that explains it."""
-    return Cause.INTERNAL if reason.why in _DETAILS else Cause.NO_COUNTERPART
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +51,11 @@ _DTYPES = {*STANDARDS, *(f"{sign}int{width}" for sign in ("", "u") for width in 
 def unjudged(cause: Cause, *reasons: Reason) -> Verdict:
     """Not matched, not readable, not comparable, or no data: never a pass."""
     return Verdict("unjudged", reasons, cause)
+
+
+def excused(exemption: Exemption, *reasons: Reason) -> Verdict:
+    """Return the verdict on a pair to which an exemption applies."""
+    return Verdict("pass" if exemption.cause is None else "unjudged", reasons, exemption.cause)
 
 
 def wrong(reason: Reason) -> Verdict:

@@ -1,7 +1,8 @@
-"""Exemptions: gradients that only one side computes and nothing needs, or whose sum is compared elsewhere; calls that
-the other side's level leaves out."""
+"""Apply the exemptions that are decided after every pair of records was judged, with their predicates: calls that the
+level of the other side does not record, values that no side could collect, gradients that nothing needs or whose sum is
+compared elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -9,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
+from msprobe.compare.core.exemptions import Scope, Stage, exemptions_of
 from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.tensor import Identity, tensor_of
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.verdict import GRADES, Verdict, unjudged
+from msprobe.compare.judge.verdict import GRADES, excused
 from msprobe.compare.match.pairs import Ints
 from msprobe.store.record import GRADIENTS, INPUT, NULL, PARAMETERS, TENSOR, Dump
 
@@ -80,30 +82,32 @@ def _parameters(dump: Dump) -> Iterator[tuple[Identity, int]]:
             yield tensor.exact or (), columns.call_of(row)
 
 
-def without_unneeded(comparison: Comparison) -> Comparison:
-    """Return the comparison with an exemption of gradients that only one side has, and that nothing needs.
-
-    A graph and PyNative omit different gradients that were not requested. A gradient that is all zeros is not needed,
-    nor that of an argument that was computed from no parameter.
-    """
-    half = _half_null(comparison)
-    found = _unneeded(comparison, half) if half.any() else {}
-    if not found:
-        return comparison
-    return comparison.with_verdicts({row: unjudged(Cause.UNNEEDED_GRADIENT, reason) for row, reason in found.items()})
+def with_exemptions(comparison: Comparison) -> Comparison:
+    """Return the comparison with the exemptions of stage `COMPARISON`."""
+    for exemption in exemptions_of(Stage.COMPARISON, comparison.relation):
+        found: Mapping[int, Reason] = exemption.function(comparison)
+        if not found:
+            continue
+        rows = found
+        if exemption.scope is Scope.CALL:
+            rows = {row: reason for place, reason in found.items() for row in comparison.pairs.rows(place)}
+        comparison = comparison.with_verdicts({row: excused(exemption, reason) for row, reason in rows.items()})
+        if exemption.scope is Scope.CALL:
+            comparison = replace(comparison, explained={**comparison.explained, **found})
+    return comparison
 
 
 _LEFT_OUT = {"L0": "api", "L1": "cell"}
 """The kind of calls that a level excludes, by level."""
 
 
-def without_other_level(comparison: Comparison) -> Comparison:
-    """Return the comparison in which calls without a partner are exempt that the other side's level leaves out.
+def of_other_level(comparison: Comparison) -> dict[int, Reason]:
+    """Return the places of calls without a partner that the level of the other side leaves out.
 
     The cells of a dump of level mix are compared with those of level L0, and the calls inside them are not.
     """
     pairs = comparison.pairs
-    explained: dict[int, Reason] = {}
+    found: dict[int, Reason] = {}
     for dump, calls, other, others in (
         (pairs.target, pairs.target_calls, pairs.golden, pairs.golden_calls),
         (pairs.golden, pairs.golden_calls, pairs.target, pairs.target_calls),
@@ -113,25 +117,21 @@ def without_other_level(comparison: Comparison) -> Comparison:
             continue
         alone = np.flatnonzero((calls >= 0) & (others < 0)).tolist()
         reason = Reason(Why.OTHER_LEVEL, name=other.level)
-        explained |= {place: reason for place in alone if dump.names[int(calls[place])].kind == left_out}
-    if not explained:
-        return comparison
-    found = comparison.with_verdicts(
-        {row: unjudged(Cause.OTHER_LEVEL, reason) for place, reason in explained.items() for row in pairs.rows(place)}
-    )
-    return replace(found, explained={**comparison.explained, **explained})
+        found |= {place: reason for place in alone if dump.names[int(calls[place])].kind == left_out}
+    return found
 
 
-def without_summed(comparison: Comparison) -> Comparison:
-    """Return the comparison in which a call's own gradient against an accumulated one is exempt, if the latter is also
-    an incoming gradient that is compared.
+def summed_gradients(comparison: Comparison) -> dict[int, Reason]:
+    """Return the rows of a call's own gradient against an accumulated one that is also an incoming gradient that is
+    compared.
 
     What reaches a tensor from all its users is the gradient that the call receives which made the tensor.
     """
     rows = np.flatnonzero(comparison.causes == CAUSES.index(Cause.OTHER_GRADIENT)).tolist()
+    found: dict[int, Reason] = {}
     if not rows:
-        return comparison
-    pairs, found = comparison.pairs, dict[int, Verdict]()
+        return found
+    pairs = comparison.pairs
     sides = (pairs.target, pairs.target_rows), (pairs.golden, pairs.golden_rows)
     compared = [_compared_gradients(comparison, dump, of) for dump, of in sides]
     for row in rows:
@@ -143,32 +143,31 @@ def without_summed(comparison: Comparison) -> Comparison:
         tensor = tensor_of(dump.columns, int(of[row]))
         name = compared[side].get(tensor.exact, "") if tensor is not None and tensor.exact is not None else ""
         if name:
-            reason = Reason(Why.SUM_COMPARED, target=kinds[0], golden=kinds[1], name=name)
-            found[row] = unjudged(Cause.SUMMED, reason)
-    return comparison.with_verdicts(found) if found else comparison
+            found[row] = Reason(Why.SUM_COMPARED, target=kinds[0], golden=kinds[1], name=name)
+    return found
 
 
-def without_lost(comparison: Comparison) -> Comparison:
-    """Return the comparison with an exemption of values of forward calls of functions that neither side could collect,
-    if a later forward call returns a tensor that is compared.
+def lost_on_both_sides(comparison: Comparison) -> dict[int, Reason]:
+    """Return the rows of forward calls of functions that neither side could collect, if a later forward call returns a
+    tensor that is compared.
 
     A value inside a transformation, like a mask that is created under `vmap`, cannot be collected in any run.
     """
     rows = np.flatnonzero(comparison.causes == CAUSES.index(Cause.LOST_ON_BOTH_SIDES)).tolist()
     if not rows:
-        return comparison
+        return {}
     pairs, dump = comparison.pairs, comparison.target
     judged = (comparison.grades != GRADES.index("unjudged")) & ~comparison.is_input
     compared = (row for row in np.flatnonzero(judged).tolist() if pairs.are_tensors(row))
     calls = {int(pairs.target_calls[pairs.call_of[row]]) for row in compared}
     last = max((call for call in calls if dump.names[call].direction == "forward"), default=-1)
-    found: dict[int, Verdict] = {}
+    found: dict[int, Reason] = {}
     for row in rows:
         call = int(pairs.target_calls[pairs.call_of[row]])
         name = dump.names[call]
         if name.kind == "api" and name.direction == "forward" and call < last:
-            found[row] = unjudged(Cause.LOST_WITHIN, Reason(Why.LOST_ON_BOTH_SIDES))
-    return comparison.with_verdicts(found) if found else comparison
+            found[row] = Reason(Why.LOST_ON_BOTH_SIDES)
+    return found
 
 
 def _compared_gradients(comparison: Comparison, dump: Dump, rows: Ints) -> dict[Identity, str]:
@@ -202,8 +201,15 @@ def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
     return found
 
 
-def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reason]:
-    """Return by row why a gradient of a backward call that only one side has is not needed."""
+def unneeded_gradients(comparison: Comparison) -> dict[int, Reason]:
+    """Return the rows of gradients that only one side has, and that nothing needs.
+
+    A graph and PyNative omit different gradients that were not requested. A gradient that is all zeros is not needed,
+    nor that of an argument that was computed from no parameter.
+    """
+    half = _half_null(comparison)
+    if not half.any():
+        return {}
     pairs, dumps = comparison.pairs, (comparison.target, comparison.golden)
     rows_of = pairs.target_rows, pairs.golden_rows
     ways: dict[int, _WaysBack] = {}

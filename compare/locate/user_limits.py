@@ -5,18 +5,20 @@ difference. The results that are computed from it are judged as before, so that 
 it spreads.
 """
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.compare.core.exemptions import Outcome, Scope, Stage, exemptions_of
 from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.standard import Standard, family
 from msprobe.compare.core.user_limits import Allowance, Excused, ExcusedCounts, UserLimits, matching
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.elements import files_of, looked_at
 from msprobe.compare.judge.judged import DIFFERENT, Comparison
-from msprobe.compare.judge.verdict import GRADES, Verdict, judge_structure, unjudged
+from msprobe.compare.judge.verdict import GRADES, Verdict, excused, judge_structure
 from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.measure.files import share_of_files
 from msprobe.compare.measure.statistics import excess
@@ -32,38 +34,53 @@ def with_user_limits(comparison: Comparison, limits: UserLimits) -> Comparison:
         return comparison
     pairs = comparison.pairs
     of_calls, used = _names_of_calls(pairs, limits)
-    ignored: dict[int, Verdict] = {}
-    tolerated: dict[int, Verdict] = {}
-    excused = set[int]()
+    exemptions = exemptions_of(Stage.LIMITS, comparison.relation)
+    verdicts: dict[int, Verdict] = {}
+    counts = Counter[Outcome]()
+    rows = set[int]()
     is_open = ((comparison.grades != _PASS) & ~comparison.is_exempt) | (comparison.equal == DIFFERENT)
-    open_rows = np.flatnonzero(is_open & (comparison.causes != _HARMLESS)).tolist()
-    for row in open_rows:
+    for row in np.flatnonzero(is_open & (comparison.causes != _HARMLESS)).tolist():
         names = of_calls[int(pairs.call_of[row])]
         rest = [name for name in limits.names if name not in names]
         if rest:
             names = names | _matching_record(pairs, row, rest)
             used |= names
-        if name := next((name for name in limits.ignore if name in names), ""):
-            excused.add(row)
-            ignored[row] = unjudged(Cause.IGNORED, Reason(Why.IGNORED, name=name))
-        elif (allowed := limits.allowance(names)) and _is_within(comparison, row, allowed):
-            excused.add(row)
-            if comparison.grades[row] != _PASS:
-                reason = Reason(
-                    Why.USER_TOLERANCE, names=allowed.options, amount=allowed.absolute, allowed=allowed.relative
-                )
-                tolerated[row] = Verdict("pass", (reason,))
-    one_sided = {
-        place: Reason(Why.IGNORED, name=name)
-        for place in np.flatnonzero((pairs.target_calls < 0) | (pairs.golden_calls < 0)).tolist()
-        if place not in comparison.explained
-        and (name := next((name for name in limits.ignore if name in of_calls[place]), ""))
-    }
-    counts = ExcusedCounts(len(ignored), len(tolerated), len(one_sided))
-    found = Excused(limits, frozenset(excused), counts, _unused(pairs, limits, used))
+        for exemption in (each for each in exemptions if each.scope is Scope.RECORD):
+            if (reason := exemption.function(comparison, limits, row, names)) is not None:
+                rows.add(row)
+                if exemption.outcome is not Outcome.PASS or comparison.grades[row] != _PASS:
+                    verdicts[row] = excused(exemption, reason)
+                    counts[exemption.outcome] += 1
+                break
+    explained: dict[int, Reason] = {}
+    for place in np.flatnonzero((pairs.target_calls < 0) | (pairs.golden_calls < 0)).tolist():
+        for exemption in (each for each in exemptions if each.scope is Scope.CALL):
+            reason = exemption.function(comparison, limits, place, of_calls[place])
+            if place not in comparison.explained and reason is not None:
+                explained.setdefault(place, reason)
+    found = Excused(
+        limits,
+        frozenset(rows),
+        ExcusedCounts(counts[Outcome.EXEMPT], counts[Outcome.PASS], len(explained)),
+        _unused(pairs, limits, used),
+    )
     equal = comparison.equal
-    comparison = comparison.with_verdicts({**ignored, **tolerated})
-    return replace(comparison, equal=equal, explained={**comparison.explained, **one_sided}, excused=found)
+    comparison = comparison.with_verdicts(verdicts)
+    return replace(comparison, equal=equal, explained={**comparison.explained, **explained}, excused=found)
+
+
+def ignored(comparison: Comparison, limits: UserLimits, at: int, names: set[str]) -> Reason | None:
+    """Return the reason that the user ignores a record or a call that matches these names."""
+    name = next((name for name in limits.ignore if name in names), "")
+    return Reason(Why.IGNORED, name=name) if name else None
+
+
+def tolerated(comparison: Comparison, limits: UserLimits, row: int, names: set[str]) -> Reason | None:
+    """Return the reason that a pair of tensors passes by the tolerance of the user."""
+    allowed = limits.allowance(names)
+    if allowed is None or not _is_within(comparison, row, allowed):
+        return None
+    return Reason(Why.USER_TOLERANCE, names=allowed.options, amount=allowed.absolute, allowed=allowed.relative)
 
 
 def _names_of_calls(pairs: Pairs, limits: UserLimits) -> tuple[list[set[str]], set[str]]:

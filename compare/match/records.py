@@ -14,7 +14,9 @@ from typing import Any, Literal
 
 from msprobe.base import names
 from msprobe.base.names import Name
+from msprobe.compare.core.exemptions import Stage, exemptions_of
 from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.relation import relation_of
 from msprobe.compare.core.tensor import source_of
 from msprobe.compare.counterparts.features import operation_word
 from msprobe.mapping import layers
@@ -108,6 +110,7 @@ class Records:
         self._between: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Correspondence | None] = {}
         self._is_ms_target = target.framework == "mindspore"
         self._has_inner_nodes = any(map(has_inner_node_gradients, self._dumps))
+        self._exemptions = exemptions_of(Stage.MATCH, relation_of(target, golden))
         self._operands = Operands(target, golden, partners)
 
     def join(self, i: int, j: int, rule: ApiRule | None = None) -> Joined:
@@ -218,45 +221,112 @@ class Records:
                 unmatched.append((number, by_row[side][max(t, g)], side))
             elif pair is not None:
                 _translate_value(number, *self._ms_first(by_row[0][t], by_row[1][g]), rank, pair, found)
-        _explain_lists(unmatched, found.partnerless)
+        in_other_form = _values_in_other_form(unmatched)
         for number, item, side in unmatched:
-            reason = self._reason(item, (side == 0) == self._is_ms_target, pair, name.direction == "backward")
-            if reason is None and name.kind == "cell" and item.part == "input":
-                reason = Partnerless(Reason(Why.CELL_ARGUMENT))
-            if reason is not None:
-                found.partnerless.setdefault(number, reason)
+            is_ms = (side == 0) == self._is_ms_target
+            record = OneSidedRecord(item, is_ms, pair, name, self._has_inner_nodes, in_other_form.get(number))
+            reasons = (exemption.function(record) for exemption in self._exemptions)
+            if (reason := next((reason for reason in reasons if reason is not None), None)) is not None:
+                found.partnerless[number] = reason
 
-    def _reason(self, item: Item, is_ms: bool, pair: Correspondence | None, is_backward: bool) -> Partnerless | None:
-        """Why a record rightly has no partner; None where nothing explains it."""
-        here = "MindSpore" if is_ms else "PyTorch"
-        if item.columns.kind[item.row] == NULL:
-            return Partnerless(Reason(Why.NULL, here))
-        if item.part == "output":
-            return self._reason_of_output(item, here)
-        if is_ms and item.part == "parameters" and isinstance(item.key, tuple) and item.key[1][:1] in _BUFFERS:
-            return Partnerless(Reason(Why.BUFFER))
-        if item.part != "input":
-            return None
-        if is_backward and item.path[:1] != ("0",):
-            return Partnerless(Reason(Why.NO_RESULT_OF_GRADIENT, here))
-        if pair is not None and not item.is_tensor:
-            value, expected = item.columns.values.get(item.row), _expected(item, pair, is_ms)
-            # A default of None is worked out from the other arguments: the stride of a pooling is the kernel's size.
-            if expected is not _UNKNOWN and (expected is None) <= (value is None):
-                if equal_values(value, expected):
-                    return Partnerless(Reason(Why.DEFAULT, here))
-                return Partnerless(Reason(Why.OTHER_DEFAULT, here, item.name, target=value, golden=expected), True)
-        if item.key is None:
-            return Partnerless(Reason(Why.OTHER_WAY) if pair is None else Reason(Why.NO_ARGUMENT, here))
-        return None if item.is_tensor else Partnerless(Reason(Why.ONE_ARGUMENT, here))
 
-    def _reason_of_output(self, item: Item, here: str) -> Partnerless | None:
-        if self._has_inner_nodes and isinstance(item.key, tuple) and len(item.key) == 3:
-            return Partnerless(Reason(Why.INNER_NODE))
-        if item.key is None:
-            return Partnerless(Reason(Why.NO_RESULT, here))
-        is_extra = not item.is_tensor or item.path[:1] != ("0",)
-        return Partnerless(Reason(Why.NO_RESULT_OF_CALL, here)) if is_extra else None
+@dataclass(slots=True)
+class OneSidedRecord:
+    """A record of a pair of calls that only one side has, for the exemptions of stage `MATCH`.
+
+    `is_ms`: the record is MindSpore's. `pair` is the correspondence of the two functions, and `name` the target's call.
+    `in_other_form`: its value is a list on the other side, or an element of a list.
+    """
+
+    item: Item
+    is_ms: bool
+    pair: Correspondence | None
+    name: Name
+    has_inner_nodes: bool
+    in_other_form: Partnerless | None
+
+    @property
+    def here(self) -> str:
+        """The framework that has the record."""
+        return "MindSpore" if self.is_ms else "PyTorch"
+
+
+def value_in_other_form(record: OneSidedRecord) -> Partnerless | None:
+    """The other side has the value in another form, as a list or as an element of a list."""
+    return record.in_other_form
+
+
+def null(record: OneSidedRecord) -> Partnerless | None:
+    """The record is None."""
+    return Partnerless(Reason(Why.NULL, record.here)) if record.item.columns.kind[record.item.row] == NULL else None
+
+
+def gradient_of_inner_node(record: OneSidedRecord) -> Partnerless | None:
+    """An output of a backward call was paired by its norm, because one side may have recorded an inner node."""
+    key = record.item.key
+    is_of_inner_node = record.item.part == "output" and record.has_inner_nodes
+    return (
+        Partnerless(Reason(Why.INNER_NODE)) if is_of_inner_node and isinstance(key, tuple) and len(key) == 3 else None
+    )
+
+
+def additional_output(record: OneSidedRecord) -> Partnerless | None:
+    """The function of the other side has no such result, or this call of it does not return it."""
+    item = record.item
+    if item.part != "output":
+        return None
+    if item.key is None:
+        return Partnerless(Reason(Why.NO_RESULT, record.here))
+    is_extra = not item.is_tensor or item.path[:1] != ("0",)
+    return Partnerless(Reason(Why.NO_RESULT_OF_CALL, record.here)) if is_extra else None
+
+
+def running_statistic(record: OneSidedRecord) -> Partnerless | None:
+    """PyTorch has it in a buffer, which is not among the parameters."""
+    item = record.item
+    if not record.is_ms or item.part != "parameters" or not isinstance(item.key, tuple):
+        return None
+    return Partnerless(Reason(Why.BUFFER)) if item.key[1][:1] in _BUFFERS else None
+
+
+def gradient_of_additional_output(record: OneSidedRecord) -> Partnerless | None:
+    """The other side does not return the result of which this is the incoming gradient."""
+    is_gradient = record.item.part == "input" and record.name.direction == "backward"
+    is_additional = is_gradient and record.item.path[:1] != ("0",)
+    return Partnerless(Reason(Why.NO_RESULT_OF_GRADIENT, record.here)) if is_additional else None
+
+
+def default(record: OneSidedRecord) -> Partnerless | None:
+    """The argument has the value with which the other side computes by default; wrong if it has another value."""
+    item, pair = record.item, record.pair
+    if item.part != "input" or pair is None or item.is_tensor:
+        return None
+    value, expected = item.columns.values.get(item.row), _expected(item, pair, record.is_ms)
+    # A default of None is worked out from the other arguments: the stride of a pooling is the kernel's size.
+    if expected is _UNKNOWN or (expected is None) > (value is None):
+        return None
+    if equal_values(value, expected):
+        return Partnerless(Reason(Why.DEFAULT, record.here))
+    return Partnerless(Reason(Why.OTHER_DEFAULT, record.here, item.name, target=value, golden=expected), True)
+
+
+def argument_without_counterpart(record: OneSidedRecord) -> Partnerless | None:
+    """The function of the other side does not have the argument."""
+    if record.item.part != "input" or record.item.key is not None:
+        return None
+    return Partnerless(Reason(Why.OTHER_WAY) if record.pair is None else Reason(Why.NO_ARGUMENT, record.here))
+
+
+def argument_of_one_side(record: OneSidedRecord) -> Partnerless | None:
+    """The argument is not a tensor, and the default of the other side is not known."""
+    is_value = record.item.part == "input" and not record.item.is_tensor
+    return Partnerless(Reason(Why.ONE_ARGUMENT, record.here)) if is_value else None
+
+
+def cell_argument(record: OneSidedRecord) -> Partnerless | None:
+    """It is an argument of a cell."""
+    is_of_cell = record.name.kind == "cell" and record.item.part == "input"
+    return Partnerless(Reason(Why.CELL_ARGUMENT)) if is_of_cell else None
 
 
 def _expected(item: Item, pair: Correspondence, is_ms: bool) -> object:
@@ -288,8 +358,9 @@ def _translate_value(number: int, ms: Item, pt: Item, rank: int, pair: Correspon
         found.translated[number] = text
 
 
-def _explain_lists(unmatched: Sequence[tuple[int, Item, int]], partnerless: dict[int, Partnerless]) -> None:
-    """Enter those values that have no partner because the other side has them as one value, or as a list."""
+def _values_in_other_form(unmatched: Sequence[tuple[int, Item, int]]) -> dict[int, Partnerless]:
+    """Return the values that have no partner because the other side has them as one value, or as a list."""
+    partnerless: dict[int, Partnerless] = {}
     values: tuple[list[tuple[int, tuple[object, ...], object]], ...] = ([], [])
     for number, item, side in unmatched:
         if item.columns.kind[item.row] == VALUE and isinstance(item.key, tuple):
@@ -304,6 +375,7 @@ def _explain_lists(unmatched: Sequence[tuple[int, Item, int]], partnerless: dict
                 why = Why.ONE_VALUE if is_wrong else Why.ONE_VALUE_EQUAL
                 reason = Partnerless(Reason(why, target=value, golden=[v for _, v in inner]), is_wrong)
                 partnerless.update(dict.fromkeys((number, *(n for n, _ in inner)), reason))
+    return partnerless
 
 
 class Operands:

@@ -8,11 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from msprobe.base import names
 from msprobe.compare.core.noise import ROUNDING, State
-from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
+from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
@@ -379,8 +377,7 @@ def have_same_results(aligned: AlignedGraphs) -> bool:
 
 def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
     """By row: why a record that only one side's call has is no difference; not where the call computes otherwise."""
-    sums = np.flatnonzero(aligned.comparison.causes == CAUSES.index(Cause.OTHER_GRADIENT)).tolist()
-    found = dict.fromkeys(sums, Reason(Why.COMPARED_LATER))  # one side's is a part of the other's
+    found: dict[int, Reason] = {}
     for event in aligned.events:
         if not event.is_matched:
             continue

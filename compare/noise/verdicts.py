@@ -1,16 +1,18 @@
 """The verdicts that follow from judging along the dataflow: noise passes, divergences are wrong, the rest is exempt."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
+from msprobe.compare.core.exemptions import Scope, Stage, exemptions_of
 from msprobe.compare.core.limits import LimitSource
 from msprobe.compare.core.noise import Evidence, Noise, Sign, State
 from msprobe.compare.core.reason import CAUSES, Cause, Reason, Reasons, Why
 from msprobe.compare.judge.judged import NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import cause_of_one_side
 
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors
 from .rounding import moves_data
@@ -18,98 +20,217 @@ from .statistics import AlignedStatistics
 from .structure import harmless_arguments, harmless_structure, undecided_states
 from .upstream import details, one_sided, transparent
 
+_COMPARED_LATER = frozenset({Why.PASSED_THROUGH, Why.OF_FORWARD, Why.COMPARED_LATER})
+
 
 def with_harmless_structure(comparison: Comparison) -> Comparison:
-    """The comparison in which calls that one side alone makes are exempt where equal bits show them to be harmless."""
+    """Return the comparison in which calls that one side alone makes are exempt if equal bits show them to be
+    harmless."""
     if CAUSES.index(Cause.UNMATCHED) not in comparison.causes:
         return comparison
     aligned = (AlignedTensors if comparison.mode == "tensor" else AlignedStatistics)(comparison)
-    explained, rows = _harmless(aligned, undecided_states(aligned), ())
-    if not rows:
-        return comparison
-    causes, reasons = comparison.causes.copy(), {**comparison.reasons, **rows}
-    causes[list(rows)] = CAUSES.index(Cause.REWRITTEN)
-    return replace(comparison, causes=causes, reasons=reasons, explained=explained)
-
-
-def _harmless(
-    aligned: AlignedGraphs, states: "memoryview[int]", responsible: Collection[int]
-) -> tuple[dict[int, Reason], dict[int, Reasons]]:
-    """What one side alone does within one framework and is no difference: calls by their places, records by rows."""
-    known = aligned.comparison.explained
-    found = {p: why for p, why in harmless_structure(aligned, states, responsible).items() if p not in known}
-    rows: dict[int, Reasons] = {row: (why,) for row, why in harmless_arguments(aligned, states).items()}
-    for place, why in found.items():
-        rows |= dict.fromkeys(aligned.pairs.rows(place), (why,))
-    return {**known, **found}, rows
+    found = _Excused(DataflowFacts(aligned, undecided_states(aligned)))
+    found.apply(Stage.STRUCTURE)
+    return found.comparison() if found.rows else comparison
 
 
 def entered(
     aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]], made_of: Mapping[int, tuple[int, ...]]
 ) -> Comparison:
-    """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt.
+    """Return the comparison in which what diverges is at least a warning, with the exemptions of the dataflow.
 
     `covered` are calls as `transparent` takes them, `made_of` the outputs that an input is.
     """
-    comparison, states = aligned.comparison, noise.states
-    grades, causes = comparison.grades.copy(), comparison.causes.copy()
-    reasons = dict(comparison.reasons)
+    responsible = {*noise.roundings, *noise.constants, *(at for each in noise.stretches.values() for at in each)}
+    found = _Excused(DataflowFacts(aligned, noise.states.data, noise, responsible, covered, made_of))
+    found.enter_divergences()
+    found.apply(Stage.STRUCTURE)
+    found.apply(Stage.DATAFLOW)
+    if aligned.has_other_kernels:
+        for place, guess in aligned.pairs.notes.guesses.items():
+            if place not in found.explained and min(calls[place] for calls in aligned.calls) < 0:
+                found.reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))
+    which = aligned.comparison.which.copy()
+    which[np.isin(noise.states, (State.NOISE, State.HARMLESS, State.ELSEWHERE))] = -1
+    return replace(found.comparison(), which=which, noise=noise)
 
-    def exempt(rows: Iterable[int], cause: Cause, why: Why) -> None:
-        for row in rows:
-            grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(cause), (Reason(why),)
 
-    is_wrong = np.isin(grades, (WARNING, ERROR))
-    wide: Mapping[int, Reasons] = {}
-    if (states == State.NOISE).any():
+@dataclass
+class DataflowFacts:
+    """What the exemptions along the dataflow are decided by.
+
+    `states` are those of all pairs of records, also in `noise`, which is None where nothing differs. `responsible` are
+    the places of calls of one side that lead to a tensor that diverges. `covered` are the side and number of the calls
+    of one side from which something is computed that was compared, `made_of` the outputs that an input is.
+    """
+
+    aligned: AlignedGraphs
+    states: "memoryview[int]"
+    noise: Noise | None = None
+    responsible: Collection[int] = ()
+    covered: Collection[tuple[int, int]] = ()
+    made_of: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def is_wrong(self) -> NDArray[np.bool_]:
+        """Which pairs of records are beyond tolerance."""
+        return np.isin(self.aligned.comparison.grades, (WARNING, ERROR))
+
+    @cached_property
+    def wide_bounds(self) -> Mapping[int, Reasons]:
+        """The verdict of noise that is withheld, by row."""
+        if self.noise is None or not (np.asarray(self.states) == State.NOISE).any():
+            return {}
         from .bounds import without_verdict  # here: where nothing is noise, nothing is bounded
 
-        wide = without_verdict(aligned, noise, made_of)
-    for row, why_open in wide.items():
-        grades[row], causes[row], reasons[row] = UNJUDGED, CAUSES.index(Cause.WIDE_BOUND), why_open
-    for row in np.flatnonzero((states == State.NOISE) & is_wrong).tolist():
-        if row not in wide:
-            grades[row], causes[row], reasons[row] = PASS, NO_CAUSE, _why(noise.evidence.get(row))
-    for row in np.flatnonzero(states == State.DIVERGENT).tolist():
-        evidence = noise.evidence.get(row)
-        if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
-            if grades[row] == PASS and moves_data(aligned, row):
-                grades[row] = WARNING  # no tolerance: the call rounds nothing
-            continue  # within tolerance, where all before is equal to the bit
-        if grades[row] == PASS:
-            grades[row] = WARNING
-        reasons[row] = (*comparison.reasons_at(row), *_why(evidence))
-    unshown = set(noise.unshown)
-    for row in np.flatnonzero(states == State.HARMLESS).tolist():
-        is_open = row in unshown
-        grades[row], causes[row] = UNJUDGED, CAUSES.index(Cause.UNSHOWN if is_open else Cause.HARMLESS)
-        reasons[row] = (Reason(Why.UNSHOWN if is_open else Why.DIES_OUT), *comparison.reasons_at(row))
-    exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
-    unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()
-    exempt(filter(aligned.may_be_of_inner_node, unknown), Cause.INNER_NODE, Why.INNER_NODE)
-    explained = comparison.explained
-    responsible = {*noise.roundings, *noise.constants, *(at for each in noise.stretches.values() for at in each)}
-    if not aligned.has_other_kernels:
-        explained, harmless = _harmless(aligned, states.data, responsible)
-        causes[list(harmless)] = CAUSES.index(Cause.REWRITTEN)
-        reasons |= harmless
-    else:
-        explained = transparent(aligned, covered, responsible)
-        explained = {place: why for place, why in explained.items() if place not in comparison.explained}
-        unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
-        for row, why in (unmatched | one_sided(aligned, states.data)).items():
-            causes[row], reasons[row] = CAUSES.index(cause_of_one_side(why)), (why,)
-        for place in details(aligned, covered, explained):
-            causes[list(aligned.pairs.rows(place))] = CAUSES.index(Cause.INTERNAL)
-        explained |= comparison.explained
-        for place, guess in aligned.pairs.notes.guesses.items():
-            if place not in explained and min(calls[place] for calls in aligned.calls) < 0:
-                reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))
-    which = comparison.which.copy()
-    which[np.isin(states, (State.NOISE, State.HARMLESS, State.ELSEWHERE))] = -1
-    return replace(
-        comparison, grades=grades, causes=causes, reasons=reasons, which=which, explained=explained, noise=noise
-    )
+        return without_verdict(self.aligned, self.noise, self.made_of)
+
+    @cached_property
+    def one_sided_calls(self) -> dict[int, Reason]:
+        """Why calls that one side alone makes are no difference between two frameworks, by place."""
+        known = self.aligned.comparison.explained
+        found = transparent(self.aligned, self.covered, self.responsible)
+        return {place: why for place, why in found.items() if place not in known}
+
+    @cached_property
+    def one_sided_records(self) -> dict[int, Reason]:
+        """Why records that one side of a pair of calls has are no difference between two frameworks, by row."""
+        return one_sided(self.aligned, self.states)
+
+    def rows_of(self, state: State) -> Iterator[int]:
+        """Yield the rows of a state."""
+        yield from np.flatnonzero(np.asarray(self.states) == state).tolist()
+
+
+def rewritten_calls(facts: DataflowFacts) -> dict[int, Reason]:
+    """One framework: no result shows a difference."""
+    known = facts.aligned.comparison.explained
+    found = harmless_structure(facts.aligned, facts.states, facts.responsible)
+    return {place: why for place, why in found.items() if place not in known}
+
+
+def arguments_without_effect(facts: DataflowFacts) -> dict[int, Reason]:
+    """One framework: the call returns the same on both sides."""
+    return harmless_arguments(facts.aligned, facts.states)
+
+
+def functions_without_counterpart(facts: DataflowFacts) -> dict[int, Reason]:
+    """The other framework does not have the function, and need not have it."""
+    found = facts.one_sided_calls
+    return {place: found[place] for place in details(facts.aligned, facts.covered, found)}
+
+
+def calls_compared_later(facts: DataflowFacts) -> dict[int, Reason]:
+    """A call of one of two frameworks, whose results are compared later."""
+    return {place: why for place, why in facts.one_sided_calls.items() if why.why in _COMPARED_LATER}
+
+
+def uncompared_calls(facts: DataflowFacts) -> dict[int, Reason]:
+    """A call of one of two frameworks, whose results are not compared."""
+    return facts.one_sided_calls
+
+
+def parts_of_sums(facts: DataflowFacts) -> dict[int, Reason]:
+    """One side has the gradient of one user of a tensor, the other the sum of all: the sum is compared elsewhere."""
+    rows = np.flatnonzero(facts.aligned.comparison.causes == CAUSES.index(Cause.OTHER_GRADIENT)).tolist()
+    return dict.fromkeys(rows, Reason(Why.COMPARED_LATER))
+
+
+def arguments_in_other_way(facts: DataflowFacts) -> dict[int, Reason]:
+    """An argument that one of two frameworks has."""
+    return {row: why for row, why in facts.one_sided_records.items() if why.why is Why.OTHER_WAY}
+
+
+def unused_outputs(facts: DataflowFacts) -> dict[int, Reason]:
+    """An output that one of two frameworks has."""
+    return facts.one_sided_records
+
+
+def wide_bounds(facts: DataflowFacts) -> Mapping[int, Reasons]:
+    """What the inputs explain is too much to conclude anything from it."""
+    return facts.wide_bounds
+
+
+def within_noise(facts: DataflowFacts) -> dict[int, Reasons]:
+    """The state is noise."""
+    evidence = facts.noise.evidence if facts.noise is not None else {}
+    return {row: _why(evidence.get(row)) for row in facts.rows_of(State.NOISE) if facts.is_wrong[row]}
+
+
+def effects_below_noise(facts: DataflowFacts) -> dict[int, Reasons]:
+    """The state is harmless, but noise may hide the effect of the argument."""
+    unshown = set(facts.noise.unshown) if facts.noise is not None else set()
+    reasons_at = facts.aligned.comparison.reasons_at
+    return {row: (Reason(Why.UNSHOWN), *reasons_at(row)) for row in facts.rows_of(State.HARMLESS) if row in unshown}
+
+
+def without_consequence(facts: DataflowFacts) -> dict[int, Reasons]:
+    """The state is harmless."""
+    reasons_at = facts.aligned.comparison.reasons_at
+    return {row: (Reason(Why.DIES_OUT), *reasons_at(row)) for row in facts.rows_of(State.HARMLESS)}
+
+
+def other_steps(facts: DataflowFacts) -> dict[int, Reasons]:
+    """The two inputs of a cell are at different places of its computation."""
+    return dict.fromkeys(facts.rows_of(State.ELSEWHERE), (Reason(Why.OTHER_STEP),))
+
+
+def of_inner_nodes(facts: DataflowFacts) -> dict[int, Reasons]:
+    """The state is unknown, because one side may have recorded an inner node of autograd."""
+    unknown = (row for row in facts.rows_of(State.UNKNOWN) if facts.is_wrong[row])
+    return dict.fromkeys(filter(facts.aligned.may_be_of_inner_node, unknown), (Reason(Why.INNER_NODE),))
+
+
+class _Excused:
+    """The verdicts of a comparison while exemptions are entered; `rows` are those to which one applies."""
+
+    def __init__(self, facts: DataflowFacts) -> None:
+        self._facts, self._comparison = facts, facts.aligned.comparison
+        self._grades, self._causes = self._comparison.grades.copy(), self._comparison.causes.copy()
+        self.reasons, self.explained = dict(self._comparison.reasons), dict(self._comparison.explained)
+        self.rows = set[int]()
+
+    def apply(self, stage: Stage) -> None:
+        """Enter the exemptions of a stage; the first row of the table that applies to a pair of records decides."""
+        pairs = self._comparison.pairs
+        for exemption in exemptions_of(stage, self._comparison.relation):
+            found: Mapping[int, Reason | Reasons] = exemption.function(self._facts)
+            reasons: dict[int, Reasons] = {}
+            for at, why in found.items():
+                if isinstance(why, Reason) and exemption.scope is Scope.CALL:
+                    self.explained.setdefault(at, why)
+                    reasons |= dict.fromkeys(pairs.rows(at), (why,))
+                else:
+                    reasons[at] = (why,) if isinstance(why, Reason) else why
+            new = [row for row in reasons if row not in self.rows]
+            self._grades[new] = PASS if exemption.cause is None else UNJUDGED
+            self._causes[new] = NO_CAUSE if exemption.cause is None else CAUSES.index(exemption.cause)
+            self.reasons.update((row, reasons[row]) for row in new)
+            self.rows.update(new)
+
+    def enter_divergences(self) -> None:
+        """Enter what diverges, with what decided about it."""
+        noise, grades = self._facts.noise, self._grades
+        assert noise is not None
+        for row in self._facts.rows_of(State.DIVERGENT):
+            evidence = noise.evidence.get(row)
+            if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
+                if grades[row] == PASS and moves_data(self._facts.aligned, row):
+                    grades[row] = WARNING  # no tolerance: the call rounds nothing
+                continue  # within tolerance, where all before is equal to the bit
+            if grades[row] == PASS:
+                grades[row] = WARNING
+            self.reasons[row] = (*self._comparison.reasons_at(row), *_why(evidence))
+
+    def comparison(self) -> Comparison:
+        """Return the comparison with the verdicts that were entered."""
+        return replace(
+            self._comparison,
+            grades=self._grades,
+            causes=self._causes,
+            reasons=self.reasons,
+            explained=self.explained,
+        )
 
 
 def _why(evidence: Evidence | None) -> Reasons:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from msprobe.compare.core.exemptions import Stage, exemptions_of
 from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits, LimitSource
-from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why, is_open_drift
+from msprobe.compare.core.reason import Reason, Why, is_open_drift
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.judge.verdict import GRADES, Verdict, excused
 from msprobe.compare.locate.find import Located, cell_of
 from msprobe.compare.locate.finding import (
     Basis,
@@ -48,7 +49,7 @@ _WHY = {
 _DRIFT = (Status.AGREES, Status.DRIFTED)
 """What a difference of weights that does not exceed drift is."""
 
-_PASS, _ERROR, _UNJUDGED = GRADES.index("pass"), GRADES.index("error"), GRADES.index("unjudged")
+_PASS = GRADES.index("pass")
 
 
 class Updates:
@@ -112,21 +113,26 @@ class Updates:
 
         This comes last: results that were computed from these parameters are judged as if they had only drifted.
         """
+        for exemption in exemptions_of(Stage.END, comparison.relation):
+            found: dict[int, Reason] = exemption.function(self, comparison)
+            if found:
+                equal = comparison.equal
+                comparison = comparison.with_verdicts({row: excused(exemption, why) for row, why in found.items()})
+                comparison = replace(comparison, equal=equal)
+                located = replace(located, harmless=(*located.harmless, self._unknown(comparison, list(found))))
+        return comparison, located
+
+    def drift_of_earlier_steps(self, comparison: Comparison) -> dict[int, Reason]:
+        """Return the rows of parameters that differ by drift, without a step before that was compared."""
         if not comparison.target.step or self._limits.is_exact or (comparison.equal == EQUAL).all():
-            return comparison, located
+            return {}
         rows = [row for row, reasons in comparison.reasons.items() if is_open_drift(reasons)]
         if (
             running := _differing_running(comparison, self.parameters(comparison), self._limits)
         ) and not self._before():
             rows += running
         rows = sorted(row for row in rows if comparison.grades[row] == _PASS)
-        if not rows:
-            return comparison, located
-        grades, causes, reasons = comparison.grades.copy(), comparison.causes.copy(), dict(comparison.reasons)
-        grades[rows], causes[rows] = _UNJUDGED, CAUSES.index(Cause.EARLIER)
-        reasons |= dict.fromkeys(rows, (Reason(Why.DRIFT_EARLIER),))
-        found = replace(comparison, grades=grades, causes=causes, reasons=reasons)
-        return found, replace(located, harmless=(*located.harmless, self._unknown(found, rows)))
+        return dict.fromkeys(rows, Reason(Why.DRIFT_EARLIER))
 
     def _unknown(self, comparison: Comparison, rows: Sequence[int]) -> Divergence:
         """Return the finding that names the parameters of these rows, those that differ most first."""
@@ -201,16 +207,20 @@ def _with_updates(comparison: Comparison, judgement: UpdateJudgement, pairs: "Se
     for pair in pairs:
         if (verdict := verdicts.get((pair.target, pair.golden))) is None:
             continue
-        is_drift = verdict.status in _DRIFT
+        entered = Verdict("error", (Reason(Why.UPDATE_DIFFERS, name=verdict.basis.value, excess=verdict.excess),))
+        for exemption in exemptions_of(Stage.UPDATES, comparison.relation):
+            if (reason := exemption.function(verdict)) is not None:
+                entered = excused(exemption, reason)
+                break
         for row in (row for row in pair.rows if comparison.equal[row] != EQUAL):
-            grades[row], causes[row] = _PASS if is_drift else _ERROR, NO_CAUSE
-            reasons[row] = (_reason(verdict),)
+            grades[row], causes[row], reasons[row] = GRADES.index(entered.grade), NO_CAUSE, entered.reasons
     return replace(comparison, grades=grades, causes=causes, reasons=reasons)
 
 
-def _reason(verdict: UpdateVerdict) -> Reason:
-    if verdict.status is Status.DIFFERS:
-        return Reason(Why.UPDATE_DIFFERS, name=verdict.basis.value, excess=verdict.excess)
+def drift(verdict: UpdateVerdict) -> Reason | None:
+    """Return why the update of a parameter agrees, or is no more than drift; None if it differs."""
+    if verdict.status not in _DRIFT:
+        return None
     names = (LimitSource.CALIBRATED.value,) if verdict.is_calibrated else ()
     return Reason(_why(verdict), names=names, amount=verdict.hidden)
 
