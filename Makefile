@@ -127,9 +127,10 @@ types: $(TOOLS) $(TORCH) install
 options: install
 	@$(BIN)/python docs/command_line.py
 
-#   make findings       write the reference page of all kinds of findings
+#   make findings       write the reference pages of all kinds of findings, and of all exemptions
 findings: install
 	@$(BIN)/python docs/findings.py
+	@$(BIN)/python docs/exemptions.py
 
 #   make frameworks     write the table of the capabilities of frameworks
 frameworks: install

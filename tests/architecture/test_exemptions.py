@@ -1,6 +1,7 @@
-"""The one table of exemptions: its functions and tests exist, and nothing is exempt without it."""
+"""The one table of exemptions: its functions and tests exist, its page is current, and nothing is exempt without it."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
 
@@ -74,3 +75,12 @@ def test_the_table_is_printed():
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == list(lines())
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_reference_page_is_that_of_the_table(language, root):
+    spec = importlib.util.spec_from_file_location("exemptions_page", root / "docs/exemptions.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = (root / "docs" / language / "reference/exemptions.md").read_text(encoding="utf-8")
+    assert page == module.page(language), "run python docs/exemptions.py"
