@@ -1,1 +1,2 @@
-"""Suggestions for a first wrong call: `known_causes` has the rules, `defaults` the defaults of the frameworks."""
+"""Suggestions for a first wrong call: `known_causes` has the rules, `defaults` the defaults in which frameworks
+differ."""

@@ -1,1 +1,6 @@
-"""The data that all stages of a comparison share: reasons, thresholds, limits of noise."""
+"""Data that all stages of a comparison share. Measures and judges nothing.
+
+Read `reason` (why a pair has its verdict), `standard` (tolerances), `measures`, `noise` (states and evidence of pairs)
+and `limits` (limits of noise). `tensor` identifies a tensor, `buffers` the arguments that a collective fills;
+`user_limits` and `layouts` are options of the user.
+"""

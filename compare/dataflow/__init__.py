@@ -1,1 +1,1 @@
-"""The dataflow of a dump: which call made each tensor, and which calls use it."""
+"""The dataflow graph of one dump: `graph`; and the calls of two dumps in execution order: `events`."""

@@ -1,1 +1,2 @@
-"""`msprobe compare --explain CALL`: why one call has its verdicts. Read `chain`, then `text`; `command` runs it."""
+"""The chain of one call, for `--explain`: `command` runs it, `chain` collects states, rules and numbers, `text` prints
+them."""

@@ -1,1 +1,1 @@
-"""The signs of gradients of two runs, as the task `grad_probe` records them, compared step by step."""
+"""`GradComparator`: compares the signs of gradients of two runs; `similarity` measures, `pictures` draws."""

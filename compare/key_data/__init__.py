@@ -1,1 +1,2 @@
-"""Key data of two runs, saved tensor by tensor: found, paired, measured, and laid out in one sheet per tag."""
+"""`SingleComparator`: compares the key data of two runs. `pairs` matches and measures, `comparator` writes the
+sheets."""

@@ -1,1 +1,1 @@
-"""Tables of several ranks side by side, for the calls that a user names."""
+"""Merge comparison tables of several ranks for the calls that the user selects: `merge`; `tables` reads them."""

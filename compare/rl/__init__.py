@@ -1,1 +1,6 @@
-"""Two runs of an RL flow: configurations, key data and stage dumps, walked in order to the first difference."""
+"""Compare two runs of an RL flow: configurations, key data and stages, in the order of the flow.
+
+Read `compare` (the steps), `order` (the parts of an RL step), `configurations`, `key_data` and `stages` (what is
+compared), `walk` (the first difference), `origin` (its explanation), then `result` and `report`. `wording` has the
+sentences; `roots` detects the folders of a flow.
+"""

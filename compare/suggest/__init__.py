@@ -1,1 +1,1 @@
-"""Suggest mapping files: which call of one framework is which of the other."""
+"""Write the pairs that the search for counterparts finds as mapping files of the user."""

@@ -1,1 +1,5 @@
-"""One step of one rank, as a report holds it: layout, state, details, and where differences begin."""
+"""One step of one rank as a report stores it. Measures and judges nothing.
+
+Read `unit` (the parts), then `calls`, `layout`, `state`, `links`, `details` and `beginnings`, which make one part each;
+`assembly` combines units.
+"""

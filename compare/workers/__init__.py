@@ -1,1 +1,5 @@
-"""Tasks run elsewhere: on processes of this machine or on a Dask cluster, with one interface for both."""
+"""Run tasks in this process, in worker processes, or on a Dask cluster, by one interface.
+
+Read `run` (the interface), `pool` and `cluster`; `progress` shows a bar, and `resume` continues an interrupted
+comparison.
+"""

@@ -1,1 +1,1 @@
-"""Adds source lines from the text of a graph to the values of a kernel dump."""
+"""Add source lines from the text of a graph to the values of a kernel dump."""

@@ -1,1 +1,5 @@
-"""From two runs that differ to the call: what was collected is walked, and what is lacking is proposed."""
+"""Find where two runs diverge by everything that was collected, and propose the next collection.
+
+Read `collected` (the content of one side), `walk` (the steps), `diagnosis` (results as data), `next_collection`, then
+`page`.
+"""

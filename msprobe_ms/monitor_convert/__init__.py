@@ -1,1 +1,1 @@
-"""What a monitor wrote, for other tools: TensorBoard and a database."""
+"""Convert the files of a monitor: `tensorboard` writes event files, `database` an SQLite database."""

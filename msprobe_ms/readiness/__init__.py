@@ -1,1 +1,5 @@
-"""Whether a training can be collected here, asked before it begins: what is installed, where it writes, what is set."""
+"""Check before a training begins whether it can be collected: installation, output folder, configuration.
+
+Read `report` (all checks), `finding` (results as data), then `installation` with `versions`, `place`, and
+`configuration` with `patterns` and `target`.
+"""

@@ -1,1 +1,4 @@
-"""The command `msprobe report`: one page of whatever its sides hold."""
+"""The command `msprobe report`: one page for the data in its paths.
+
+Read `verb`, `sides` (detects what the paths contain) and `alone` (a single dump).
+"""

@@ -1,1 +1,5 @@
-"""The first call of a dump that made NaN or infinities out of finite values, among all ranks."""
+"""Find the first call that produced NaN or infinities from finite values, among all ranks.
+
+Read `values` (records that are not finite), `walk` (one rank), `absorbed` (masks), `search` (all ranks), then `finding`
+(results as data) and `wording`. `node` has the format of mindstudio-probe's files.
+"""

@@ -1,1 +1,4 @@
-"""Task `acc_check`: calls held to float64 while the training runs, within a time budget of each step."""
+"""Task `acc_check`: checks calls against float64 while the training runs, within a time budget for each step.
+
+Read `watch` (a filter in front of the writer), then `call` (converts tensors in memory to a recorded call).
+"""

@@ -1,1 +1,4 @@
-"""Read the framework's own kernel dumps."""
+"""Read the framework's own kernel dump without converting it.
+
+Read `files` (ranks, graphs and iterations), `executions` (the values of one kernel) and `values`.
+"""

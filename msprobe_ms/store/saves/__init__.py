@@ -1,1 +1,2 @@
-"""Trees of files that were saved by name, read."""
+"""Read folders of tensors that were saved by name: `graph_saves` (graphs and npy files), `single_saves`
+(`SingleSave`)."""
