@@ -66,11 +66,12 @@ def test_every_make_command_is_a_target(root, makefile):
     assert not unknown
 
 
-def test_every_path_in_contributing_exists(root, roots):
-    text = (root / "CONTRIBUTING.md").read_text() + (root / "SECURITY.md").read_text()
+def test_every_path_for_contributors_exists(root, roots):
+    pages = ("CONTRIBUTING.md", "SECURITY.md", *(f"docs/{lang}/explanation/architecture.md" for lang in ("en", "zh")))
+    text = "".join((root / page).read_text() for page in pages)
     tops = (*roots, "tests", "docs", "benchmarks", "examples", ".devcontainer")
     named = {path for path in re.findall(r"`([\w./*-]+)`", text) if path.split("/")[0] in tops and "/" in path}
-    assert len(named) > 30
+    assert len(named) > 60
     missing = {path for path in named if "NAME" not in path and not list(root.glob(path.rstrip("/")))}
     assert not missing
 
