@@ -116,6 +116,6 @@ def digest_one(file: Path) -> Digestion:
 
 
 def _dumps(root: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
-    """Every dump.json, or table of a columnar dump, from a folder down."""
+    """Yield every dump.json, or table of a columnar dump, from a folder down."""
     for folder, files in folders_below(root, unreadable):
         yield from (folder / name for name in _DUMPS if name in files)

@@ -83,7 +83,7 @@ def _compare_dumps(request: Request, loud: int) -> RequestResult:
 
 
 def verdicts_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
-    """The pairs that were judged, and whether something differs or is open."""
+    """Return the pairs that were judged, and whether something differs or is open."""
     is_open = not (result.is_clean or result.differs)
     return Verdicts(result.judged, int(result.differs), {Gap.NO_PARTNER: int(is_open)})
 
@@ -106,7 +106,7 @@ def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestRes
 
 
 def report_of(result: "RequestResult | FlowResult | Stepwise", request: Request) -> "Report":
-    """The report of a result whose request asked for `html`."""
+    """Return the report of a result whose request asked for `html`."""
     if isinstance(result, RequestResult):
         from .jobs.report import report_of as report_of_dumps
 
@@ -168,7 +168,7 @@ def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
 
 
 def _neighbour(root: Path, request: Request) -> Request:
-    """The request with the folder that the other side means, which is no root itself."""
+    """Return the request with the folder that the other side means, which is no root itself."""
     side = "golden" if request.target == root else "target"
     kind, known = kind_of(getattr(request, side)), root_of(root)
     parts = {"single saves"} | ({"run", "trees"} if ITSELF in known.stages else set())

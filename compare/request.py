@@ -434,7 +434,8 @@ def identity_of(request: Request) -> str:
 
 
 def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:
-    """The limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both ask.
+    """Return the limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both
+    ask.
 
     `called` is what the two are called in a message.
     """
@@ -461,7 +462,7 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
 
 
 def object_of(file: Path, members: str) -> dict[str, Any]:
-    """The object in a compare.json; UsageError, with the members that belong there, where it holds none."""
+    """Return the object in a compare.json; UsageError, with the members that belong there, where it holds none."""
     try:
         contents: Any = json.loads(read_input(file, MAX_CONFIGURATION_BYTES).decode("utf-8-sig"))
     except OSError as err:
@@ -539,7 +540,7 @@ def _path(where: str, contents: Mapping[str, Any], key: str, folder: Path | None
 
 
 def _stack(where: str, path: Path) -> Path | None:
-    """The stack.json that a path means: itself, or the one in its folder, the folder of a step or of a run.
+    """Return the stack.json that a path means: itself, or the one in its folder, the folder of a step or of a run.
 
     None where a folder holds several: each dump has its own beside it.
     """

@@ -129,7 +129,7 @@ def _as_given(path: str) -> str:
 
 
 def request_of(options: CompareOptions) -> Request:
-    """The command line as a request; UsageError where it is invalid."""
+    """Return the command line as a request; UsageError where it is invalid."""
     _check_positional(options)
     if options.xlsx and options.format != "xlsx":
         raise UsageError(

@@ -96,14 +96,14 @@ class ApiTable:
 
 
 def key_of(ms_stem: str) -> str:
-    """The table's key: a primitive's without the attribute that held it."""
+    """Return the table's key: a primitive's without the attribute that held it."""
     first, _, rest = ms_stem.partition(".")
     return f"Primitive.{rest.rpartition('.')[2]}" if first == "Primitive" else ms_stem
 
 
 @lru_cache(maxsize=1)
 def load_table() -> ApiTable:
-    """The table that comes with the package, read once."""
+    """Return the table that comes with the package, read once."""
     import yaml  # type: ignore[import-untyped]  # ships without types; and only who reads the tables needs it
 
     # The loader in C is ten times as fast; both read the same.
@@ -113,7 +113,8 @@ def load_table() -> ApiTable:
 
 
 def read_table(entries: Mapping[str, Any], without: Mapping[str, Any]) -> ApiTable:
-    """A table from what its files hold; MappingError where an entry contradicts itself, or a name stands in both."""
+    """Return a table from what its files hold; MappingError where an entry contradicts itself, or a name stands in
+    both."""
     if both := sorted(set(entries) & set(without)):
         raise MappingError(f"{both[0]}: is both in the table and in the list of names without counterpart; remove one")
     made: dict[str, list[Correspondence]] = {stem: [] for stem in entries}

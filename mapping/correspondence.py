@@ -63,16 +63,16 @@ class Signature:
         return bool(self.every)
 
     def accepts(self, top: str) -> bool:
-        """Whether a call may have this argument, a position or a keyword."""
+        """Return whether a call may have this argument, a position or a keyword."""
         return (bool(self.rest) or int(top) < len(self.names)) if top.isdigit() else top in self
 
     @cached_property
     def every(self) -> tuple[str, ...]:
-        """The names of all parameters."""
+        """Return the names of all parameters."""
         return (*self.names, *((self.rest,) if self.rest else ()), *self.keywords)
 
     def named(self, path: Path) -> Path:
-        """The path with the parameter's name for its position; of `*rest`, a list counts as its elements."""
+        """Return the path with the parameter's name for its position; of `*rest`, a list counts as its elements."""
         if not path[0].isdigit():
             return path
         position = int(path[0])
@@ -116,7 +116,8 @@ class Correspondence:
     def ms_place(
         self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
     ) -> Place | None:
-        """The canonical place of a record of MindSpore's call; None where PyTorch's has deliberately nothing there.
+        """Return the canonical place of a record of MindSpore's call; None where PyTorch's has deliberately nothing
+        there.
 
         The `output` of a backward call holds the gradients of the arguments by number, keyword arguments behind the
         positional ones: `arguments` names those of the forward call, in order (`("0", "1", "axis")`).
@@ -132,7 +133,8 @@ class Correspondence:
     def pt_place(
         self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
     ) -> Place | None:
-        """The canonical place of a record of PyTorch's call; None where MindSpore's has deliberately nothing there."""
+        """Return the canonical place of a record of PyTorch's call; None where MindSpore's has deliberately nothing
+        there."""
         if part == _ARGUMENTS[direction]:
             name = self._own_name(self.pt_signature.named(_forward_path(path, direction, arguments)))
             return None if name[0] in self._only_in_pt else Place(part, name)
@@ -154,8 +156,8 @@ class Correspondence:
         return found if direction == "forward" or found.is_layout else IDENTITY
 
     def fits(self, tops: Iterable[str]) -> bool:
-        """Whether a call of MindSpore with these arguments (`"0"`, `"1"`, `"axis"`) can be meant: how one of several
-        correspondences of a name is chosen."""
+        """Return whether a call of MindSpore with these arguments (`"0"`, `"1"`, `"axis"`) can be meant: how one of
+        several correspondences of a name is chosen."""
         known, passed = self.ms_signature, set(tops)
         if not known:
             return True
@@ -163,12 +165,13 @@ class Correspondence:
         return has_enough and all(known.accepts(top) or top in self.attributes for top in passed)
 
     def fits_pt(self, tops: Iterable[str]) -> bool:
-        """Whether PyTorch's call with these arguments can be meant."""
+        """Return whether PyTorch's call with these arguments can be meant."""
         known = self.pt_signature
         return not known or all(known.accepts(self._own_name((top,))[0]) for top in tops)
 
     def translate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of PyTorch's call for those of MindSpore's; tensors are numpy arrays, or nested lists of them.
+        """Return the arguments of PyTorch's call for those of MindSpore's; tensors are numpy arrays, or nested lists of
+        them.
 
         What was passed by position stays so, as far as PyTorch allows. Attributes of a primitive are passed as keyword
         arguments. A default that differs is passed on. MappingError where an argument has no counterpart and its value
@@ -194,7 +197,7 @@ class Correspondence:
         return self._passed(made, by_position), made
 
     def _by_parameter(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of MindSpore's arguments by parameter, positional arguments first."""
+        """Return the values of MindSpore's arguments by parameter, positional arguments first."""
         names, rest = self.ms_signature.names, list(args[len(self.ms_signature.names) :])
         passed = dict(zip(names, args, strict=False))
         if rest and not self.ms_signature.rest:
@@ -271,14 +274,15 @@ _RESULTS: Mapping[Direction, str] = {"forward": "output", "backward": "input"}
 
 
 def _forward_path(path: Path, direction: Direction, arguments: Sequence[str]) -> Path:
-    """The path of the argument whose gradient a backward call has at `path`."""
+    """Return the path of the argument whose gradient a backward call has at `path`."""
     if direction == "backward" and path[0].isdigit() and int(path[0]) < len(arguments):
         return (arguments[int(path[0])], *path[1:])
     return path
 
 
 def _replaced(path: Path, by: Mapping[Path, Path | None]) -> Path | None:
-    """The path with its longest beginning that is listed replaced; None without one, or where that stands for none."""
+    """Return the path with its longest beginning that is listed replaced; None without one, or where that stands for
+    none."""
     for length in range(len(path), 0, -1):
         if path[:length] in by:
             to = by[path[:length]]

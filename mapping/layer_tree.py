@@ -40,8 +40,8 @@ class _Node:
 
 
 def pair_layers(target: Sequence[PlacedCall], golden: Sequence[PlacedCall], rules: LayerRules) -> dict[int, int]:
-    """The golden call that stands for each target call by the rules, as places in the two; calls without one are left
-    out."""
+    """Return the golden call that stands for each target call by the rules, as places in the two; calls without one are
+    left out."""
     left, right = _scopes(target), _scopes(golden)
     mine, theirs = _tree(target, left), _tree(golden, right)
     found: dict[int, int] = {}
@@ -57,7 +57,7 @@ def pair_layers(target: Sequence[PlacedCall], golden: Sequence[PlacedCall], rule
 
 
 def _scopes(calls: Sequence[PlacedCall]) -> list[Place | None]:
-    """The scope of every call behind its first part; None for what is neither a cell's nor an API's."""
+    """Return the scope of every call behind its first part; None for what is neither a cell's nor an API's."""
     at = {call.name: n for n, call in enumerate(calls)}
     found: list[Place | None] = []
     for call in calls:
@@ -85,7 +85,7 @@ def _state(text: str) -> str:
 
 
 def _framework_function(stack: Sequence[str]) -> str:
-    """The framework's own function that a call was made in, between the collector's frames and the network's."""
+    """Return the framework's own function that a call was made in, between the collector's frames and the network's."""
     start = max((n + 1 for n, line in enumerate(stack) if "Template" in line), default=0)
     found = ""
     for line in stack[start:]:
@@ -141,7 +141,7 @@ def _walk(node: _Node, scope: Place) -> _Node | None:
 
 
 def _converted(root: _Node, scope: Place, rules: LayerRules) -> Place:
-    """The scope as the other side calls it; rules are asked by the class that stands at each place."""
+    """Return the scope as the other side calls it; rules are asked by the class that stands at each place."""
     converted: list[str] = []
     node, at = root, 0
     while at < len(scope):

@@ -43,7 +43,8 @@ class Layer:
         return self.parameters.get(name, name), self.transforms.get(name, {}).get(len(shape), "")
 
     def arguments(self, passed: Mapping[str, Any]) -> dict[str, Any]:
-        """The constructor arguments of the counterpart that mean the same as those `passed` to MindSpore's layer."""
+        """Return the constructor arguments of the counterpart that mean the same as those `passed` to MindSpore's
+        layer."""
         merged = {**self.defaults.get("ms", {}), **passed}
         return dict(self.inserted) | {
             self.attributes.get(name, name): self._value(name, value)
@@ -60,7 +61,7 @@ class Layer:
 
 @cache
 def layers() -> tuple[Layer, ...]:
-    """Every layer of the table."""
+    """Return every layer of the table."""
     made = []
     for ms, entry in _table()["layers"].items():
         lists: dict[str, Any] = {key: tuple(entry.get(key, ())) for key in ("inner", "complements")}
@@ -76,12 +77,13 @@ def reason_without(ms_class: str) -> str:
 
 
 def layers_of(ms_class: str) -> tuple[Layer, ...]:
-    """The layers with this class name in dumps: one of mindspore.nn and one of mindspore.mint.nn may share it."""
+    """Return the layers with this class name in dumps: one of mindspore.nn and one of mindspore.mint.nn may share
+    it."""
     return _by_class().get(ms_class, ())
 
 
 def counterpart_classes(ms_class: str) -> tuple[str, ...]:
-    """The classes of torch.nn that answer to a class of MindSpore, best first; none for a class of the user."""
+    """Return the classes of torch.nn that answer to a class of MindSpore, best first; none for a class of the user."""
     return _unique(pt for layer in layers_of(ms_class) for pt in layer.pt)
 
 
@@ -116,7 +118,7 @@ def parameter_candidates(name: str, shape: Sequence[int] = ()) -> tuple[tuple[st
 
 
 def _paths(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """A path of inner layers as it is, then with the names that PyTorch gives to inner layers."""
+    """Return a path of inner layers as it is, then with the names that PyTorch gives to inner layers."""
     return _unique((parts, tuple(_children().get(part, part) for part in parts)))
 
 

@@ -64,11 +64,12 @@ class Transform:
 
     @property
     def is_layout(self) -> bool:
-        """Whether it only moves elements: then a gradient is laid out the same way."""
+        """Return whether it only moves elements: then a gradient is laid out the same way."""
         return all(step.name not in _VALUES for step in self.steps)
 
     def __call__(self, value: Any) -> Any:
-        """The value in the other layout: an array, a list of arrays for `concat`, or a number where that has a meaning.
+        """Return the value in the other layout: an array, a list of arrays for `concat`, or a number where that has a
+        meaning.
 
         Raises MappingError where the value has not the axes or sizes that a step wants.
         """
@@ -83,7 +84,7 @@ class Transform:
         return value
 
     def shape(self, shape: Any) -> Shape:
-        """The shape of the result, from the shape (for `concat` the list of shapes) of the input.
+        """Return the shape of the result, from the shape (for `concat` the list of shapes) of the input.
 
         No memory of that size is touched. Raises MappingError as a call does.
         """
@@ -196,7 +197,7 @@ _WORDS = {
 
 
 def _hollow(shape: Sequence[int]) -> Any:
-    """An array of this shape over a single byte."""
+    """Return an array of this shape over a single byte."""
     if any(n < 0 for n in shape):
         raise MappingError(f"shape {tuple(shape)}: a size is negative")
     return np.broadcast_to(np.zeros((), np.int8), tuple(shape))

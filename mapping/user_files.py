@@ -87,7 +87,7 @@ class ApiRule:
     where: str = ""
 
     def place(self, part: str, path: Place) -> Place | None:
-        """The golden's place for a place of the target; None where the rule leaves it out on purpose."""
+        """Return the golden's place for a place of the target; None where the rule leaves it out on purpose."""
         known = self.places.get(part)
         if known is None:
             return path
@@ -112,7 +112,8 @@ class LayerRules:
     by_class: Mapping[str, Mapping[Place, Place]] = field(default_factory=dict)
 
     def of(self, type_name: str, first: str) -> list[tuple[Place, Place]]:
-        """The rules of a class for child paths that begin with `first`, longest first; the last keeps the name."""
+        """Return the rules of a class for child paths that begin with `first`, longest first; the last keeps the
+        name."""
         rules = [rule for rule in self.by_class.get(type_name, {}).items() if rule[0][0] == first]
         return [*sorted(rules, key=lambda rule: -len(rule[0])), ((first,), (first,))]
 
@@ -139,9 +140,9 @@ NONE = UserMapping()
 
 
 def user_mapping(options: Mapping[str, object], prefix: str = "") -> UserMapping:
-    """The rules of the four options: each a path, True for the option without a file, or for `data_mapping` a dict.
-    None, False and an empty text: the option is missing. `prefix` stands before the option's name in messages (`--`, or
-    `compare: `).
+    """Return the rules of the four options: each a path, True for the option without a file, or for `data_mapping` a
+    dict. None, False and an empty text: the option is missing. `prefix` stands before the option's name in messages
+    (`--`, or `compare: `).
 
     UsageError where a value, or the content of a file, cannot be meant.
     """
@@ -173,7 +174,7 @@ def user_mapping(options: Mapping[str, object], prefix: str = "") -> UserMapping
 
 
 def load(path: Path, what: str) -> Any:
-    """The content of a yaml file; `what` says in words what it is read for.
+    """Return the content of a yaml file; `what` says in words what it is read for.
 
     UsageError where it cannot be read, is no yaml, is empty, or has a key twice.
     """
@@ -211,7 +212,7 @@ def load(path: Path, what: str) -> Any:
 
 
 def one_line(err: Exception) -> str:
-    """An error of the yaml reader in one line, without the file, which the reader does not know by name."""
+    """Return an error of the yaml reader in one line, without the file, which the reader does not know by name."""
     return " ".join(re.sub(r'in "<(?:unicode|byte) string>",', "at", str(err)).split())
 
 
@@ -222,7 +223,7 @@ def _map(held: object, where: str, wanted: str) -> Mapping[Any, Any]:
 
 
 def _names(held: object, where: str, example: str) -> Mapping[str, str]:
-    """A map of names to names; UsageError where it is something else."""
+    """Return a map of names to names; UsageError where it is something else."""
     for key, value in _map(held, where, f"of names, for example `{example}`").items():
         if not (isinstance(key, str) and key and isinstance(value, str) and value):
             raise UsageError(f"{where}: {quoted(key)}: {quoted(value)}: both must be names, for example `{example}`")
@@ -230,8 +231,8 @@ def _names(held: object, where: str, example: str) -> Mapping[str, str]:
 
 
 def read_apis(path: Path) -> tuple[ApiRule, ...]:
-    """The rules of a file. UsageError for what cannot be meant; an entry with lists of two lengths is left out with a
-    warning, as msprobe does."""
+    """Return the rules of a file. UsageError for what cannot be meant; an entry with lists of two lengths is left out
+    with a warning, as msprobe does."""
     held = load(path, "the mapping of APIs")
     entries = [held] if isinstance(held, Mapping) else held
     if not isinstance(entries, list):
@@ -306,7 +307,7 @@ def _place(item: object, where: str) -> Place:
 
 
 def _transform(text: object, where: str) -> str:
-    """The text of a transform; UsageError where it is none."""
+    """Return the text of a transform; UsageError where it is none."""
     if not isinstance(text, str):
         raise UsageError(f'{where}: {quoted(text)} is not a transform; write a transform such as "transpose(1, 0)"')
     from .transform import parse  # here: without a transform numpy is not needed
@@ -319,7 +320,7 @@ def _transform(text: object, where: str) -> str:
 
 
 def read_cells(path: Path) -> dict[str, str]:
-    """The rules of a file, the target's cell first; UsageError for what cannot be meant."""
+    """Return the rules of a file, the target's cell first; UsageError for what cannot be meant."""
     found: dict[str, str] = {}
     for ours, theirs in _names(load(path, "the mapping of cells"), str(path), _CELL_EXAMPLE).items():
         cell = bare_cell(ours)
@@ -336,7 +337,7 @@ def bare_cell(stem: str) -> str:
 
 
 def read_data(path: Path) -> dict[str, DataRule]:
-    """The rules of a file by the target's row; UsageError for what cannot be meant."""
+    """Return the rules of a file by the target's row; UsageError for what cannot be meant."""
     return _data_rules(load(path, "the mapping of records"), str(path))
 
 
@@ -369,7 +370,7 @@ def _refuse_shared(rules: Mapping[str, DataRule], where: str) -> None:
 
 
 def read_layers(path: Path) -> LayerRules:
-    """The rules of a file; UsageError for what cannot be meant."""
+    """Return the rules of a file; UsageError for what cannot be meant."""
     held = _map(load(path, "the mapping of layers"), str(path), f"by class, each with rules such as `{_LAYER_EXAMPLE}`")
     if TOP in held and _OLD_TOP in held:
         raise UsageError(f"{path}: {TOP} and {_OLD_TOP} have the same meaning; write all rules under {TOP}")
@@ -385,7 +386,7 @@ def read_layers(path: Path) -> LayerRules:
 
 
 def _scope(text: str, where: str) -> Place:
-    """The parts of a path, which is cut where a parenthesis opens, as names in a printed network have one."""
+    """Return the parts of a path, which is cut where a parenthesis opens, as names in a printed network have one."""
     parts = tuple(text.partition("(")[0].strip().split("."))
     if not all(parts):
         raise UsageError(f"{where}: {quoted(text)} is not a path; write names separated by single dots")

@@ -58,7 +58,7 @@ class Hint:
 
     @property
     def line(self) -> Phrase:
-        """The line after the answer."""
+        """Return the line after the answer."""
         return phrase("Try: {what}", what=self.text)
 
     def as_object(self) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Case:
 
     @cached_property
     def name(self) -> names.Name:
-        """The name of the call."""
+        """Return the name of the call."""
         return names.parse(self.finding.name)
 
     @cached_property
@@ -90,19 +90,19 @@ class Case:
 
     @property
     def is_random(self) -> bool:
-        """Whether the result of the call depends on random numbers."""
+        """Return whether the result of the call depends on random numbers."""
         known = operation_of(self.name)
         return known is not None and known.kind is Kind.RANDOM
 
     @cached_property
     def difference(self) -> Difference | None:
-        """The pair of records that differs, where the evidence is one."""
+        """Return the pair of records that differs, where the evidence is one."""
         found = getattr(self.finding.evidence, "difference", None)
         return found if isinstance(found, Difference) else None
 
     @cached_property
     def argument(self) -> str:
-        """The name of the argument that differs, in PyTorch's words; empty where it is no argument."""
+        """Return the name of the argument that differs, in PyTorch's words; empty where it is no argument."""
         if not isinstance(self.finding.evidence, Argument) or self.difference is None:
             return ""
         last = self.difference.place.rpartition(".")[2]
@@ -111,19 +111,19 @@ class Case:
 
     @cached_property
     def values(self) -> tuple[object, object] | None:
-        """The values of an argument on both sides; None where one of them has none."""
+        """Return the values of an argument on both sides; None where one of them has none."""
         reasons = self.difference.reasons if self.difference is not None else ()
         found: Reason | None = next((reason for reason in reasons if reason.why is Why.VALUES), None)
         return None if found is None else (found.target, found.golden)
 
     @property
     def differences(self) -> tuple[UpdateDifference, ...]:
-        """The settings of the optimizer that differ."""
+        """Return the settings of the optimizer that differ."""
         evidence = self.finding.evidence
         return evidence.judgement.differences if isinstance(evidence, Updated) else ()
 
     def differs_in(self, cause: UpdateCause) -> UpdateDifference | None:
-        """The difference of the optimizers that has this cause, or may have it."""
+        """Return the difference of the optimizers that has this cause, or may have it."""
         return next((one for one in self.differences if cause in (one.cause, *one.possible)), None)
 
 
@@ -162,7 +162,7 @@ _Found = tuple[Phrase, str]
 
 
 def _default_of_argument(case: Case) -> _Found | None:
-    """An argument has the default of one side's framework, which is another on the other side."""
+    """Return an argument has the default of one side's framework, which is another on the other side."""
     if not case.argument or case.values is None or (case.operation, case.argument) in _TWO_ENDS:
         return None
     if pair := _defaults(case.operation, case.argument, case.frameworks, case.values):
@@ -171,7 +171,8 @@ def _default_of_argument(case: Case) -> _Found | None:
 
 
 def _default_of_layer(case: Case) -> _Found | None:
-    """A layer of two frameworks computes differently, and the defaults of a setting that no record has differ."""
+    """Return a layer of two frameworks computes differently, and the defaults of a setting that no record has
+    differ."""
     evidence = case.finding.evidence
     if not isinstance(evidence, Computed) or evidence.is_beyond_inputs or len(set(case.frameworks)) == 1:
         return None
@@ -220,7 +221,7 @@ def _defaults(
 
 
 def _is(value: object, other: object) -> bool:
-    """Whether two values of an argument mean the same."""
+    """Return whether two values of an argument mean the same."""
     if isinstance(value, bool | str) or isinstance(other, bool | str):
         return {"tanh": True, "none": False}.get(str(value), value) == {"tanh": True, "none": False}.get(
             str(other), other
@@ -261,7 +262,7 @@ def _word(call: str) -> str:
 
 
 def _complement(case: Case) -> _Found | None:
-    """Two values of an argument sum to 1: MindSpore and PyTorch count it from two ends."""
+    """Return two values of an argument sum to 1: MindSpore and PyTorch count it from two ends."""
     is_of_two_ends = (case.operation, case.argument) in _TWO_ENDS
     if "mindspore" not in case.frameworks or not is_of_two_ends or case.values is None:
         return None
@@ -295,7 +296,7 @@ def _running_statistics(case: Case) -> _Found | None:
 
 
 def _bias_correction(case: Case) -> _Found | None:
-    """`mindspore.nn.AdamWeightDecay` leaves the bias of its moments as it is."""
+    """Return `mindspore.nn.AdamWeightDecay` leaves the bias of its moments as it is."""
     if (found := case.differs_in(UpdateCause.BIAS_CORRECTION)) is None:
         return None
     without = case.frameworks[0 if (found.factor or 0) > 1 else 1]

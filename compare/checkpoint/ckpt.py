@@ -67,7 +67,7 @@ class _NotProtobuf(Exception):
 
 
 def read_ckpt(path: Path) -> Checkpoint:
-    """The parameters of a `.ckpt`; texts, which `append_dict` may hold, are left out.
+    """Return the parameters of a `.ckpt`; texts, which `append_dict` may hold, are left out.
 
     DumpError where the file cannot be read, is empty, was cut short, is encrypted, or is none of MindSpore's.
     """

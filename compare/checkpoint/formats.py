@@ -35,7 +35,7 @@ class Extent(NamedTuple):
 def read_array(
     path: Path, pieces: Sequence[Extent], dtype: np.dtype[Any], shape: tuple[int, ...], *, is_bfloat16: bool
 ) -> Array:
-    """The array whose bytes lie in pieces of a file; DumpError where they cannot be read."""
+    """Return the array whose bytes lie in pieces of a file; DumpError where they cannot be read."""
     try:
         flat = np.empty(math.prod(shape), dtype)
         rest = memoryview(flat.view(np.uint8).data)
@@ -68,7 +68,7 @@ class Parameter:
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """Return how many elements it has."""
         return math.prod(self.shape)
 
 
@@ -92,7 +92,8 @@ _FRAMEWORKS: dict[str, Framework] = {"ms": "mindspore", "pt": "pytorch"}
 
 
 def read_safetensors(path: Path) -> Checkpoint:
-    """The tensors of a file; DumpError where it cannot be read, is no such file, or claims more than it holds."""
+    """Return the tensors of a file; DumpError where it cannot be read, is no such file, or claims more than it
+    holds."""
     try:
         with open_input(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -118,7 +119,7 @@ def read_safetensors(path: Path) -> Checkpoint:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of the header; ValueError for a key that stands twice, of which the format allows none."""
+    """Return an object of the header; ValueError for a key that stands twice, of which the format allows none."""
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
@@ -144,7 +145,8 @@ def _check_layout(path: Path, header: dict[str, Any], size: int) -> None:
 
 
 def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) -> Parameter:
-    """`packed` is the type under which MindSpore keeps two elements in a byte; such bytes are compared as they are."""
+    """Return `packed` is the type under which MindSpore keeps two elements in a byte; such bytes are compared as they
+    are."""
     try:
         code, shape = str(entry["dtype"]), tuple(entry["shape"])
         begin, end = entry["data_offsets"]
@@ -166,7 +168,7 @@ def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) 
 
 
 def _spelled(code: str) -> str:
-    """`F32` as `float32`, `BF16` as `bfloat16`; what is not known as it is."""
+    """Return `F32` as `float32`, `BF16` as `bfloat16`; what is not known as it is."""
     letters = code.rstrip("0123456789")
     return f"{_SPELLED[letters]}{code[len(letters) :]}" if letters in _SPELLED and code in _DTYPES else code.lower()
 
@@ -181,7 +183,7 @@ _WRAPPERS = ("module.", "_orig_mod.")
 
 
 def read_torch(path: Path) -> Checkpoint:
-    """The model's parameters in a file of `torch.save`.
+    """Return the model's parameters in a file of `torch.save`.
 
     DumpError as of `load_tree`, and where it holds several dictionaries of tensors and none has a known name.
     """
@@ -193,7 +195,7 @@ def read_torch(path: Path) -> Checkpoint:
 
 
 def state_of(tree: Tree, path: Path) -> Tree:
-    """The dictionary of the model's parameters in a tree."""
+    """Return the dictionary of the model's parameters in a tree."""
     if any(isinstance(value, PtTensor) for value in tree.values()) or _is_module(tree):
         return tree
     # A list beside the model is of something else: random states, or one state for each optimizer.
@@ -213,12 +215,12 @@ def state_of(tree: Tree, path: Path) -> Tree:
 
 
 def parameters(state: Tree) -> dict[str, Parameter]:
-    """The tensors of nested dictionaries, named by the way to them."""
+    """Return the tensors of nested dictionaries, named by the way to them."""
     return {name: Parameter(name, one.dtype, one.shape, one.array) for name, one in _walk(state, "")}
 
 
 def _is_module(tree: Tree) -> bool:
-    """Whether this was an nn.Module: somebody saved the model itself, and not its state_dict()."""
+    """Return whether this was an nn.Module: somebody saved the model itself, and not its state_dict()."""
     return all(isinstance(tree.get(key), Mapping) for key in _OF_MODULE)
 
 

@@ -20,8 +20,8 @@ from .recognise import FoundBy, Place, digest, distinctive_elements, recognise
 
 
 def tied(own: Mapping[str, Parameter], left: Collection[str], other: Mapping[str, Parameter]) -> list[str]:
-    """Those names of `left` whose matrix is, to the bit, that of a name of `own` outside of `left`, or earlier in it,
-    and that stands under fewer names in `other`.
+    """Return those names of `left` whose matrix is, to the bit, that of a name of `own` outside of `left`, or earlier
+    in it, and that stands under fewer names in `other`.
 
     A matrix all of whose elements are equal says nothing. Only what looks like one of `left` is read.
     """
@@ -77,7 +77,7 @@ class ParameterPair:
 
     @property
     def name(self) -> str:
-        """The target's name; the golden's where there is no target."""
+        """Return the target's name; the golden's where there is no target."""
         one = self.target or self.golden
         assert one is not None  # a pair has a side
         return one.name
@@ -146,7 +146,7 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
 
 
 def _by_names(target: Mapping[str, Parameter], free: dict[str, Parameter], native: str) -> dict[str, ParameterPair]:
-    """Pairs by name, or by the names of the other framework; what is paired is taken out of `free`.
+    """Return pairs by name, or by the names of the other framework; what is paired is taken out of `free`.
 
     First with the same shape and name, then with the same shape after a transform, then with the same name: the shapes
     that differ are what is to be reported.
@@ -190,14 +190,16 @@ def _by_rules(
 
 
 def _laid_out(one: Parameter, other: Parameter, transform: Transform) -> ParameterPair:
-    """The transform of the target; of the golden where only that makes the shapes one (a part of a fused weight)."""
+    """Return the transform of the target; of the golden where only that makes the shapes one (a part of a fused
+    weight)."""
     if transform and _shape(transform, one) != other.shape and _shape(transform, other) == one.shape:
         return ParameterPair(one, other, of_golden=transform)
     return ParameterPair(one, other, of_target=transform)
 
 
 def _native(target: Checkpoint, golden: Checkpoint) -> str:
-    """Which side is MindSpore's and the other is not, `target` or `golden`; empty where both are of one framework."""
+    """Return which side is MindSpore's and the other is not, `target` or `golden`; empty where both are of one
+    framework."""
     if target.framework and target.framework == golden.framework:
         return ""
     for side, checkpoint, other in (("target", target, golden), ("golden", golden, target)):
@@ -214,7 +216,7 @@ def _native(target: Checkpoint, golden: Checkpoint) -> str:
 def _options(
     target: Mapping[str, Parameter], golden: Mapping[str, Parameter], native: str
 ) -> dict[str, tuple[_Option, ...]]:
-    """The goldens that each target may be paired with, best first, under the cut of prefixes that pairs most."""
+    """Return the goldens that each target may be paired with, best first, under the cut of prefixes that pairs most."""
     best: dict[str, tuple[_Option, ...]] = {}
     for cuts in product(_prefixes(target), _prefixes(golden)):
         made = _options_below(target, golden, cuts, native)
@@ -226,7 +228,7 @@ def _options(
 def _options_below(
     target: Mapping[str, Parameter], golden: Mapping[str, Parameter], cuts: tuple[str, str], native: str
 ) -> dict[str, tuple[_Option, ...]]:
-    """The goldens that each target may be paired with, where these prefixes are cut off."""
+    """Return the goldens that each target may be paired with, where these prefixes are cut off."""
     whole = {name.removeprefix(cuts[1]): name for name in golden}
     reverse: dict[str, list[_Option]] = {}  # PyTorch's names of the golden's parameters
     for bare, name in whole.items() if native == "golden" else ():
@@ -252,7 +254,7 @@ def _prefixes(names: Iterable[str]) -> list[str]:
 
 
 def _shape(transform: Transform, one: Parameter) -> tuple[int, ...] | None:
-    """The shape in the other layout; None where the parameter does not have the axes for that."""
+    """Return the shape in the other layout; None where the parameter does not have the axes for that."""
     try:
         return transform.shape(one.shape) if transform else one.shape
     except MappingError:
@@ -269,7 +271,7 @@ def _places(parameters: Mapping[str, Parameter], is_mindspore: bool) -> dict[str
 
 
 def _of_one_framework(own: Checkpoint, native: str, side: str) -> set[str]:
-    """The names of a side of which the other side's framework keeps nothing among its parameters."""
+    """Return the names of a side of which the other side's framework keeps nothing among its parameters."""
     if not native:
         return set()
     if native != side:

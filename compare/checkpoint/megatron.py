@@ -65,7 +65,8 @@ class _Rank:
 
 
 def iteration_of(folder: Path) -> Path | None:
-    """The folder of the ranks in a Megatron layout, the newest where `folder` holds several; None for anything else.
+    """Return the folder of the ranks in a Megatron layout, the newest where `folder` holds several; None for anything
+    else.
 
     DumpError where the iteration that the layout names is not there.
     """
@@ -98,7 +99,8 @@ def _has_ranks(folder: Path) -> bool:
 
 
 def read_megatron(folder: Path) -> Checkpoint:
-    """The whole model of the ranks' folders below `folder`; DumpError where a rank cannot be read or is not there."""
+    """Return the whole model of the ranks' folders below `folder`; DumpError where a rank cannot be read or is not
+    there."""
     ranks = _ranks(folder)
     if not ranks:
         raise DumpError(
@@ -123,7 +125,7 @@ def read_megatron(folder: Path) -> Checkpoint:
 
 
 def _raised(number: "re.Pattern[str]", name: str, by: int) -> str:
-    """A name with the number that its rank counts from 0 as the whole model counts it."""
+    """Return a name with the number that its rank counts from 0 as the whole model counts it."""
     return number.sub(lambda m: f"{m[1]}{int(m[2]) + by}", name, count=1)
 
 
@@ -145,7 +147,7 @@ def _ranks(folder: Path) -> list[_Rank]:
 
 
 def _size(tree: Tree, key: str) -> int | None:
-    """A size that `args` tells."""
+    """Return a size that `args` tells."""
     args = tree.get("args")
     value = args.get(key) if isinstance(args, Mapping) else None
     return value if type(value) is int else None
@@ -160,7 +162,7 @@ def _lacking(ranks: list[_Rank], shards: int, stages: int, experts: int) -> str:
 
 
 def _states(rank: _Rank) -> list[dict[str, Parameter]]:
-    """The model's parameters on one rank by normal names: one state, or one for each virtual pipeline stage."""
+    """Return the model's parameters on one rank by normal names: one state, or one for each virtual pipeline stage."""
     keys = ["model"] if "model" in rank.tree else []
     while f"model{len(keys)}" in rank.tree and "model" not in rank.tree:
         keys.append(f"model{len(keys)}")
@@ -171,7 +173,7 @@ def _states(rank: _Rank) -> list[dict[str, Parameter]]:
 
 
 def normal(name: str) -> str:
-    """A parameter's name as Megatron core has it."""
+    """Return a parameter's name as Megatron core has it."""
     for old, new in _RENAMED:
         name = name.replace(old, new)
     return name
@@ -182,7 +184,7 @@ def _most(number: "re.Pattern[str]", states: Iterator[dict[str, Parameter]]) -> 
 
 
 def _merged(name: str, parts: list[tuple[int, Parameter]]) -> Parameter:
-    """One parameter of what the tensor parallel ranks hold of it; a rank may hold copies."""
+    """Return one parameter of what the tensor parallel ranks hold of it; a rank may hold copies."""
     of_rank: dict[int, Parameter] = {}
     copies: list[tuple[int, Parameter]] = []
     for tp, part in parts:
@@ -211,7 +213,7 @@ def _merged(name: str, parts: list[tuple[int, Parameter]]) -> Parameter:
 
 
 def _checked(name: str, first: Parameter, copies: list[Parameter]) -> Array:
-    """The first of what should be copies of one parameter; a warning is logged where they differ."""
+    """Return the first of what should be copies of one parameter; a warning is logged where they differ."""
     array = first.load()
     for copy in copies:
         other: Any = copy.load()

@@ -32,12 +32,12 @@ class Place:
 
     @property
     def owner(self) -> str:
-        """The layer's path."""
+        """Return the layer's path."""
         return self.name.rpartition(".")[0]
 
     @property
     def own(self) -> str:
-        """The parameter's name in its layer."""
+        """Return the parameter's name in its layer."""
         return self.name.rpartition(".")[2]
 
 
@@ -87,7 +87,7 @@ class _Layers:
         self._back[golden].add(target)
 
     def of(self, owner: str) -> str | None:
-        """The golden's layer; None where it is unknown, or the pairs so far contradict each other."""
+        """Return the golden's layer; None where it is unknown, or the pairs so far contradict each other."""
         if ("layer", owner) in self._partners:
             return next((name for _, name in self._one(("layer", owner))), None)
         for block, rest in _cuts(owner):
@@ -98,13 +98,13 @@ class _Layers:
         return None
 
     def _one(self, target: _Path) -> set[_Path]:
-        """The one partner, if it is one on both sides; else nothing."""
+        """Return the one partner, if it is one on both sides; else nothing."""
         found = self._partners.get(target, set())
         return found if len(found) == 1 and all(len(self._back[golden]) == 1 for golden in found) else set()
 
 
 def _cuts(owner: str) -> Iterator[tuple[str, str]]:
-    """A path cut behind each of its numbers, the last first."""
+    """Yield a path cut behind each of its numbers, the last first."""
     parts = owner.split(".")
     for at in range(len(parts), 0, -1):
         if parts[at - 1].isdecimal():
@@ -121,7 +121,7 @@ def recognise(
     places: Mapping[str, tuple[Place, ...]],
     golden_places: Mapping[str, tuple[Place, ...]],
 ) -> list[Recognised]:
-    """Pairs among the parameters that names left over; each side's elements are read once."""
+    """Return pairs among the parameters that names left over; each side's elements are read once."""
     sides = _Side(dict(target), places), _Side(dict(golden), golden_places)
     layers = _Layers()
     found: list[Recognised] = []
@@ -186,7 +186,8 @@ def _digests(side: _Side, common: set[tuple[int, ...]]) -> dict[bytes, dict[str,
 
 
 def distinctive_elements(one: Parameter) -> Array | None:
-    """The elements of a parameter; None where they are all equal (ones and zeros are in many layers) or unreadable."""
+    """Return the elements of a parameter; None where they are all equal (ones and zeros are in many layers) or
+    unreadable."""
     try:
         array = one.load()
     except DumpError:
@@ -195,7 +196,7 @@ def distinctive_elements(one: Parameter) -> Array | None:
 
 
 def digest(array: Array) -> bytes:
-    """A digest of shape and elements."""
+    """Return a digest of shape and elements."""
     made = blake2b(repr(array.shape).encode(), digest_size=16)
     made.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
     return made.digest()
@@ -220,7 +221,7 @@ def _by_layer(name: str, target: _Side, golden: _Side, layers: _Layers) -> Recog
 
 
 def _what_is_left(target: _Side, golden: _Side) -> Iterator[Recognised]:
-    """All that is left, if both sides have one each of the same kinds: own name, as PyTorch has it, and shape."""
+    """Yield all that is left, if both sides have one each of the same kinds: own name, as PyTorch has it, and shape."""
     ours, theirs = (
         [((side.places[name][0].own, one.shape), name) for name, one in side.free.items()] for side in (target, golden)
     )

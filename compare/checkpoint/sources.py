@@ -38,7 +38,7 @@ class Side:
 
 
 def read_side(path: Path) -> Side:
-    """The checkpoints at a path.
+    """Return the checkpoints at a path.
 
     | what | read as |
     |---|---|
@@ -117,7 +117,8 @@ def _of_index(folder: Path, name: str) -> Checkpoint:
 
 
 def _together(folder: Path, files: list[str], recorded: Mapping[str, str] | None = None) -> Checkpoint:
-    """The parameters of all files. Where two hold one name, the `recorded` file's counts; DumpError where none is."""
+    """Return the parameters of all files. Where two hold one name, the `recorded` file's counts; DumpError where none
+    is."""
     recorded = recorded or {}
     parameters: dict[str, Parameter] = {}
     file_of: dict[str, str] = {}

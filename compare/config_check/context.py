@@ -22,7 +22,7 @@ class Setting:
     default: object = None
 
     def name(self, framework: str) -> str:
-        """Its name in a framework; empty where there is none."""
+        """Return its name in a framework; empty where there is none."""
         return self.mindspore if framework == "mindspore" else self.pytorch
 
 
@@ -72,7 +72,8 @@ _SWITCHES: dict[object, object] = {"on": True, "off": False, "1": True, "0": Fal
 
 
 def compare(bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
-    """The settings that differ: those of the table, then all others. Across frameworks only what both have decides."""
+    """Yield the settings that differ: those of the table, then all others. Across frameworks only what both have
+    decides."""
     ours, theirs = flat(bench), flat(cmp)
     frameworks = tuple(str(side.get(_FRAMEWORK) or "") for side in (ours, theirs))
     known: tuple[set[str], set[str]] = (set(), set())

@@ -61,13 +61,13 @@ _NOTHING = "None"
 
 
 def is_npu(variables: Mapping[str, str]) -> bool:
-    """Whether a run was on Ascend: by the name of any variable, as in msprobe. HCCL's are no evidence: MindSpore sets
-    `HCCL_CONNECT_TIMEOUT` when it is imported, also on a CPU."""
+    """Return whether a run was on Ascend: by the name of any variable, as in msprobe. HCCL's are no evidence: MindSpore
+    sets `HCCL_CONNECT_TIMEOUT` when it is imported, also on a CPU."""
     return any("ASCEND" in name for name in variables)
 
 
 def compare(bench: Mapping[str, str], cmp: Mapping[str, str]) -> Iterator[SettingRow]:
-    """The variables of the table that differ, then all others that do."""
+    """Yield the variables of the table that differ, then all others that do."""
     known: set[str] = set()
     for variable in VARIABLES:
         for names in _names(variable, bench, cmp):
@@ -135,6 +135,6 @@ def _may_matter(name: str) -> bool:
 
 
 def _plain(value: str | None) -> str:
-    """A value without what two shells write differently: letters, spaces around, words for yes and no."""
+    """Return a value without what two shells write differently: letters, spaces around, words for yes and no."""
     text = (value or "").strip().lower()
     return _WORDS.get(text, text)

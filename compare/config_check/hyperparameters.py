@@ -34,7 +34,7 @@ Settings = Mapping[str, object]
 
 
 def compare(file: str, bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
-    """One row for each setting whose values differ, or that one side alone has."""
+    """Yield one row for each setting whose values differ, or that one side alone has."""
     ours, theirs = flat(bench), flat(cmp)
     pairs = _matched(ours, theirs)
     taken = {other for other, _, _ in pairs.values()}
@@ -95,13 +95,14 @@ _BY_ALIAS = {alias: names[0] for names in ALIASES for alias in names}
 
 
 def _meaning(name: str) -> str:
-    """The name with its last part in the first of its aliases' spelling."""
+    """Return the name with its last part in the first of its aliases' spelling."""
     path, dot, last = _spelling(name).rpartition(".")
     return f"{path}{dot}{_BY_ALIAS.get(last, last)}"
 
 
 def _similar(ours: list[str], theirs: list[str]) -> list[tuple[float, str, str]]:
-    """The pairs of names that are alike, most alike first. `beta1` and `beta2` are not: numbers must be the same."""
+    """Return the pairs of names that are alike, most alike first. `beta1` and `beta2` are not: numbers must be the
+    same."""
     by_numbers: dict[tuple[str, ...], list[str]] = {}
     for name in ours:
         if len(name) <= _MAX_NAME:
@@ -167,7 +168,8 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def same(ours: object, theirs: object) -> bool:
-    """Whether two values are one, as scripts and yaml files write them: `"1e-5"` and 0.00001, `"True"` and true."""
+    """Return whether two values are one, as scripts and yaml files write them: `"1e-5"` and 0.00001, `"True"` and
+    true."""
     a, b = _plain(ours), _plain(theirs)
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b

@@ -17,7 +17,7 @@ OF_FRAMEWORK = {
 
 
 def compare(bench: Mapping[str, str], cmp: Mapping[str, str], frameworks: tuple[str, str]) -> Iterator[SettingRow]:
-    """The packages that differ, those that decide first."""
+    """Yield the packages that differ, those that decide first."""
     ours, theirs = ({_plain(name): (name, version) for name, version in side.items()} for side in (bench, cmp))
     deciding = {*LISTED}
     if frameworks[0] == frameworks[1] or not all(frameworks):

@@ -37,7 +37,8 @@ Sites = Sequence[CallSite]
 
 
 def compare(bench: ConfigPack, cmp: ConfigPack, frameworks: tuple[str, str]) -> Iterator[RandomRow]:
-    """One row for each place of calls, rank by rank; across frameworks functions have their names without these."""
+    """Yield one row for each place of calls, rank by rank; across frameworks functions have their names without
+    these."""
     name = _canonical if frameworks[0] != frameworks[1] else str
     counted = [frozenset(map(name, _counted(pack))) for pack in (bench, cmp)]
     for rank in sorted({*bench.random_ranks} & {*cmp.random_ranks}):
@@ -59,7 +60,8 @@ def _counted(pack: ConfigPack) -> frozenset[str]:
 
 
 def _canonical(op: str) -> str:
-    """A function's name without its framework's: `rand` of `mindspore.ops.rand`, `mint.rand` and `torch.rand`."""
+    """Return a function's name without its framework's: `rand` of `mindspore.ops.rand`, `mint.rand` and
+    `torch.rand`."""
     head, _, rest = op.partition(".")
     if head not in ("mindspore", "torch"):
         return op
@@ -68,7 +70,7 @@ def _canonical(op: str) -> str:
 
 
 def _sites(pack: ConfigPack, rank: int, name: Callable[[str], str]) -> dict[str, list[CallSite]]:
-    """The places by function."""
+    """Return the places by function."""
     found: dict[str, list[CallSite]] = {}
     for op, sites in pack.object(random(rank)).items():
         for site in sites if isinstance(sites, list) else ():
@@ -115,7 +117,7 @@ def _row(op: str, rank: int, bench: CallSite | None, cmp: CallSite | None) -> Ra
 
 
 def _scored(ours: Sites, theirs: Sites, left: list[int], right: list[int]) -> list[tuple[float, int, int]]:
-    """The pairs of places that are one, most alike first."""
+    """Return the pairs of places that are one, most alike first."""
     found = []
     for at in left[:_MAX_PLACES]:
         for other in right[:_MAX_PLACES]:
@@ -126,7 +128,7 @@ def _scored(ours: Sites, theirs: Sites, left: list[int], right: list[int]) -> li
 
 
 def _score(ours: tuple[str, ...], theirs: tuple[str, ...]) -> float:
-    """How alike two stacks are, by their least alike frames; 0 for stacks of two lengths."""
+    """Return how alike two stacks are, by their least alike frames; 0 for stacks of two lengths."""
     if len(ours) != len(theirs):
         return 0.0
     least = 1.0

@@ -29,7 +29,7 @@ OTHERS = Tolerance(1e-5, 1e-5, "float32 sums of another tool: 6e-8 for each leve
 
 
 def compare(checker: Checker, bench: ConfigPack, cmp: ConfigPack, frameworks: tuple[str, str]) -> Iterator[TensorRow]:
-    """One row for each tensor, in the order of the steps and ranks, and of the first side."""
+    """Yield one row for each tensor, in the order of the steps and ranks, and of the first side."""
     kind = checker.value
     is_ours = all("tool" in pack.about for pack in (bench, cmp))
     entry: Callable[[int, int], str] = dataset if checker is Checker.DATASET else weights
@@ -108,8 +108,8 @@ def _statistics(value: Mapping[str, Any]) -> Statistics | None:
 def _renamed(
     bench: Mapping[str, Statistics], cmp: Mapping[str, Statistics], frameworks: tuple[str, str]
 ) -> dict[str, Statistics]:
-    """The second side under the names of the first: without a prefix that all names share where the first has none, and
-    with the names of layers of the other framework."""
+    """Return the second side under the names of the first: without a prefix that all names share where the first has
+    none, and with the names of layers of the other framework."""
     found: dict[str, str] = {name: name for name in cmp if name in bench}
     left, free = [name for name in bench if name not in found], {name for name in cmp if name not in found}
     if left and free:

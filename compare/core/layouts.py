@@ -33,16 +33,16 @@ class Layout:
 
     @property
     def dp(self) -> int:
-        """How many copies of the model there are."""
+        """Return how many copies of the model there are."""
         return self.ranks // (self.tp * self.pp)
 
     @property
     def is_whole(self) -> bool:
-        """Whether each rank has the whole model, as a single process has it."""
+        """Return whether each rank has the whole model, as a single process has it."""
         return self.tp == self.pp == self.vpp == 1
 
     def rank(self, tp: int, pp: int, dp: int) -> int:
-        """The number of the rank at a place."""
+        """Return the number of the rank at a place."""
         found, stride = 0, 1
         for axis in self.order.split("-"):
             size, at = {"tp": (self.tp, tp), "pp": (self.pp, pp), "dp": (self.dp, dp)}.get(axis, (1, 0))
@@ -50,15 +50,15 @@ class Layout:
         return found
 
     def model(self, dp: int) -> frozenset[int]:
-        """The ranks that have one copy of the model together."""
+        """Return the ranks that have one copy of the model together."""
         return frozenset(self.rank(tp, pp, dp) for tp in range(self.tp) for pp in range(self.pp))
 
     def text(self) -> str:
-        """`tp 2, pp 2, dp 1`, for messages."""
+        """Return `tp 2, pp 2, dp 1`, for messages."""
         return f"tp {self.tp}, pp {self.pp}{f', vpp {self.vpp}' * (self.vpp > 1)}, dp {self.dp}"
 
     def words(self) -> dict[str, int | str]:
-        """The sizes by their options."""
+        """Return the sizes by their options."""
         return {"rank_size": self.ranks, "tp": self.tp, "pp": self.pp, "vpp": self.vpp, "order": self.order}
 
 
@@ -70,13 +70,13 @@ class Layouts:
     golden: Layout | None = None
 
     def options(self) -> "dict[str, tuple[str, ...]]":
-        """The values of `LayoutOptions`."""
+        """Return the values of `LayoutOptions`."""
         sides = [layout.words() for layout in (self.target, self.golden) if layout is not None]
         return {key: tuple(str(side[key]) for side in sides) for key in sides[0]}
 
 
 def _per_side(flag: str, help: str, zh: str, metavar: str = "N") -> Any:
-    """An option with a value of the target, and one of the golden where that is another."""
+    """Return an option with a value of the target, and one of the golden where that is another."""
     return option(several(metavar), flag, help=help, zh=zh)
 
 
@@ -116,7 +116,8 @@ class LayoutOptions(OptionGroup):
 
 
 def layouts_of(args: Any, has_golden: bool) -> Layouts | None:
-    """The layouts that the options say; None without them. UsageError, with what to give, where they cannot be."""
+    """Return the layouts that the options say; None without them. UsageError, with what to give, where they cannot
+    be."""
     options = {name: values for name in _OPTIONS if (values := getattr(args, name)) is not None}
     if not options:
         return None

@@ -100,7 +100,7 @@ class Limits:
 
     @property
     def is_exact(self) -> bool:
-        """Whether no difference is noise."""
+        """Return whether no difference is noise."""
         return self.source is LimitSource.EXACT
 
     @property
@@ -109,21 +109,21 @@ class Limits:
         return tuple(side.get("framework", "") for side in self.sides)
 
     def eta(self, kind: Hashable, most: float = inf) -> float | None:
-        """The residual up to which outputs of a kind may be noise, by those up to `most` that the trusted run has; None
-        for a kind of which it has none."""
+        """Return the residual up to which outputs of a kind may be noise, by those up to `most` that the trusted run
+        has; None for a kind of which it has none."""
         found = [row.eta for row in self._by_kind.get(kind, ()) if row.eta <= most]
         return FACTOR * max(found) if found else None
 
     def has_shown(self, kind: Hashable, sign: str, eta: float) -> bool:
-        """Whether the trusted run stood out by the same sign in this kind of output, and by about as much."""
+        """Return whether the trusted run stood out by the same sign in this kind of output, and by about as much."""
         return any(sign in row.signs and eta <= FACTOR * row.eta for row in self._by_kind.get(kind, ()))
 
     def amplification(self, kind: Hashable, built_in: float) -> float:
-        """How many times the inputs' relative error the output's may be, where no reference knows the call."""
+        """Return how many times the inputs' relative error the output's may be, where no reference knows the call."""
         return max(built_in, FACTOR * self._amplifications.get(kind, 0.0))
 
     def drift(self, basis: str) -> float:
-        """How many times the built-in limit parameters may be apart after the first update."""
+        """Return how many times the built-in limit parameters may be apart after the first update."""
         return max(1.0, self.drift_shown(basis) or 0.0)
 
     def drift_shown(self, basis: str) -> float | None:
@@ -154,7 +154,7 @@ def write_noise(path: Path, limits: Limits) -> None:
 
 
 def _lines(limits: Limits) -> Iterator[str]:
-    """A row on a line, so that two files can be compared by line."""
+    """Yield a row on a line, so that two files can be compared by line."""
     head = dict(zip(_SIDES, limits.sides, strict=True))
     yield "{"
     for key, value in {"noise_version": _VERSION, **head, "first_wrong": list(limits.first_wrong)}.items():
@@ -187,7 +187,7 @@ def _json(value: object) -> str:
 
 
 def read_noise(path: Path) -> Limits:
-    """The limits in a file; UsageError with what is wrong with it."""
+    """Return the limits in a file; UsageError with what is wrong with it."""
     try:
         found: Any = json.loads(read_input(path, MAX_CONFIGURATION_BYTES).decode("utf-8-sig"))
     except OSError as err:
@@ -237,7 +237,7 @@ def _kind(row: Mapping[str, Any]) -> Kind:
 
 
 def _number(row: Mapping[str, Any], key: str) -> float:
-    """A limit; one that is negative or infinite would decide everything."""
+    """Return a limit; one that is negative or infinite would decide everything."""
     value = row[key]
     if type(value) not in (int, float) or not isfinite(value) or value < 0:
         raise ValueError(f"{key} must be a non-negative number")

@@ -78,6 +78,7 @@ FORMATS = {
 
 
 def coarsest(dtypes: Iterable[str]) -> FloatFormat | None:
-    """The format with the fewest digits among some dtypes, whatever framework named them; None without any float."""
+    """Return the format with the fewest digits among some dtypes, whatever framework named them; None without any
+    float."""
     known = (FORMATS.get(canonical(dtype)) for dtype in dtypes)
     return min((found for found in known if found is not None), key=lambda found: found.digits, default=None)

@@ -66,7 +66,8 @@ OPAQUE = 10.0
 
 
 def median(values: Iterable[float]) -> float:
-    """The middle of some values, of an even number the mean of the two there; `statistics` loads all of `decimal`."""
+    """Return the middle of some values, of an even number the mean of the two there; `statistics` loads all of
+    `decimal`."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
@@ -120,7 +121,7 @@ class Output:
 
     @property
     def count(self) -> int:
-        """The number of elements that were looked at."""
+        """Return the number of elements that were looked at."""
         return self.target.count
 
 
@@ -138,12 +139,12 @@ class ResidualJudgement(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the target's kernel computed something else."""
+        """Return whether the target's kernel computed something else."""
         return self.sign is not Sign.NONE
 
 
 def class_of(eta: float) -> KernelPrecision:
-    """The class of a kernel with this residual; TF32 keeps float16's mantissa."""
+    """Return the class of a kernel with this residual; TF32 keeps float16's mantissa."""
     if eta == 0:
         return KernelPrecision.EXACT
     if eta <= FULL:
@@ -179,7 +180,7 @@ class _Kin:
         self._in_class = [o for o in outputs if self._limit < o.target.eta <= LOWEST]
 
     def __call__(self, output: Output) -> ResidualJudgement:
-        """The judgement of one of the outputs; a calibration may change it.
+        """Return the judgement of one of the outputs; a calibration may change it.
 
         By what the trusted run stood out, too, is no sign; what is coarser than that run ever was is no precision
         class.
@@ -247,17 +248,18 @@ class _Kin:
 
     @property
     def _is_systematic_throughout(self) -> bool:
-        """Whether most coarse calls have a common factor or offset, which no rounding makes: a constant is wrong."""
+        """Return whether most coarse calls have a common factor or offset, which no rounding makes: a constant is
+        wrong."""
         large = [o for o in self._in_class if o.count >= _MANY]
         return bool(large) and 2 * sum(map(_is_systematic, large)) > len(large)
 
     def _has_company(self, eta: float) -> bool:
-        """Whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
+        """Return whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
         return sum(eta / _KIN <= other <= eta * _KIN for other in self._coarse) > 1
 
 
 def _are_alike(eta: float, same: Sequence[float]) -> bool:
-    """Whether at least half of the calls at the same place of other layers are as coarse.
+    """Return whether at least half of the calls at the same place of other layers are as coarse.
 
     Some layers may compute in fewer bits: those of the MLP, and not those of the attention.
     """
@@ -270,7 +272,7 @@ def _is_systematic(output: Output) -> bool:
 
 
 def is_amplified(output: float, inputs: float, floor: float, most: float = OPAQUE) -> bool:
-    """Whether the relative error of an output is beyond what the inputs' explains, without a reference.
+    """Return whether the relative error of an output is beyond what the inputs' explains, without a reference.
 
     `floor` is the rounding error of one call, `most` how many times the inputs' relative error the output's may be.
     """
@@ -278,8 +280,8 @@ def is_amplified(output: float, inputs: float, floor: float, most: float = OPAQU
 
 
 def amplification(output: float, inputs: float, floor: float) -> float:
-    """How many times the inputs' relative error an output's is, which counts as a tenth of `floor` at least; NaN where
-    that is no number. Up to `most` of it nothing is amplified."""
+    """Return how many times the inputs' relative error an output's is, which counts as a tenth of `floor` at least; NaN
+    where that is no number. Up to `most` of it nothing is amplified."""
     least = max(inputs, floor / OPAQUE)
     found = output / least if least else math.nan
     return found if math.isfinite(found) else math.nan
@@ -448,10 +450,10 @@ class Noise:
     rounding_left: RoundingLeft | None = None
 
     def differs(self) -> NDArray[np.bool_]:
-        """Which pairs of records differ by more than noise, here or before."""
+        """Return which pairs of records differ by more than noise, here or before."""
         return np.isin(self.states, (State.PROPAGATED, State.DIVERGENT))
 
     def diverging(self) -> NDArray[np.bool_]:
-        """Which pairs of records have a difference that originates here."""
+        """Return which pairs of records have a difference that originates here."""
         found: NDArray[np.bool_] = self.states == State.DIVERGENT
         return found

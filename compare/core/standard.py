@@ -102,7 +102,7 @@ def allowed_across(target: str, golden: str, custom: bool = False) -> float | No
 
 @lru_cache(maxsize=256)
 def canonical(dtype: str) -> str:
-    """A dtype's name without its framework: `Float32`, `torch.float32` and `float32` are one."""
+    """Return a dtype's name without its framework: `Float32`, `torch.float32` and `float32` are one."""
     bare = dtype.rsplit(".", 1)[-1].lower()
     return _ALIASES.get(bare, bare)
 
@@ -129,10 +129,10 @@ def family(dtype: str) -> str:
 
 @lru_cache(maxsize=256)
 def standard_of(dtype: str) -> Standard:
-    """The row of a dtype, whatever framework named it."""
+    """Return the row of a dtype, whatever framework named it."""
     return STANDARDS.get(canonical(dtype), EXACT)
 
 
 def coarser_standard(target: str, golden: str) -> Standard:
-    """The standard of the coarser of two dtypes: nobody can ask for digits that one side never had."""
+    """Return the standard of the coarser of two dtypes: nobody can ask for digits that one side never had."""
     return max(standard_of(target), standard_of(golden), key=lambda one: one.relative)

@@ -67,41 +67,41 @@ class Tensor(NamedTuple):
 
     @property
     def values(self) -> Identity | None:
-        """The shape, and the digest or the statistics."""
+        """Return the shape, and the digest or the statistics."""
         if self.digest:
             return self.shape, self.digest
         return (self.shape, *self.statistics) if self.is_distinctive else None
 
     @property
     def elements(self) -> Identity | None:
-        """The number of elements, and the digest or the statistics."""
+        """Return the number of elements, and the digest or the statistics."""
         values = self.values
         return None if values is None else (self.size, *values[1:])
 
     @property
     def weight(self) -> Weight | None:
-        """The lengths of the axes, sorted, and the digest or the extremes, which no transposition changes."""
+        """Return the lengths of the axes, sorted, and the digest or the extremes, which no transposition changes."""
         return (self.lengths, self.digest or (self.max, self.min)) if self.is_distinctive else None
 
     @property
     def is_distinctive(self) -> bool:
-        """Whether its values tell it from others: zeros, ones and scalars are everywhere."""
+        """Return whether its values tell it from others: zeros, ones and scalars are everywhere."""
         high, low = self.max, self.min
         return high != low and (high == high or bool(self.digest)) and self.shape not in ((), (1,))
 
     @property
     def lengths(self) -> Shape:
-        """The lengths of its axes, sorted, without those of 1."""
+        """Return the lengths of its axes, sorted, without those of 1."""
         return tuple(sorted(n for n in self.shape if n != 1))
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """Return how many elements it has."""
         return math.prod(self.shape)
 
 
 def tensor_of(columns: Columns, row: int) -> Tensor | None:
-    """The tensor of a row; None for anything else."""
+    """Return the tensor of a row; None for anything else."""
     if columns.kind[row] != TENSOR:
         return None
     _, dtype, shape = columns.looks[columns.look[row]]
@@ -144,7 +144,7 @@ def exact_numbers(columns: Columns) -> NDArray[np.int64]:
 
 
 def _mixed(keys: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """One number of the keys of each row, equal where all are; it sorts far faster than they do."""
+    """Return one number of the keys of each row, equal where all are; it sorts far faster than they do."""
     found = np.zeros(len(keys[0]), np.uint64)
     for key in keys:
         found ^= (key + 0.0).view(np.uint64)  # the two zeros are equal
@@ -162,7 +162,7 @@ def _changes(keys: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> NDArray[
 
 
 def _is_float(number: float) -> bool:
-    """Whether a number is one of a float's; a whole one may be greater."""
+    """Return whether a number is one of a float's; a whole one may be greater."""
     return float(number) == number
 
 
@@ -185,7 +185,7 @@ _FROM_PARAMETER = "parameter "
 
 
 def source_of(text: str) -> Source:
-    """The `source` of a record, taken apart."""
+    """Return the `source` of a record, taken apart."""
     if not text:
         return UNKNOWN
     if text in ("leaf", "code"):

@@ -33,7 +33,7 @@ class Tolerance:
 
     @property
     def option_value(self) -> str:
-        """The value as the option takes it: `0.001`, `Mint.matmul=0.001`."""
+        """Return the value as the option takes it: `0.001`, `Mint.matmul=0.001`."""
         return f"{self.value:g}" if self.name == ANY else f"{self.name}={self.value:g}"
 
 
@@ -62,7 +62,7 @@ class UserLimits:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, each once."""
+        """Return all names, each once."""
         return tuple(dict.fromkeys((*self.ignore, *(t.name for t in (*self.atol, *self.rtol)))))
 
     def allowance(self, matches: "frozenset[str] | set[str]") -> Allowance | None:
@@ -152,7 +152,7 @@ def _checked_tolerances(value: object) -> tuple[Tolerance, ...]:
 
 
 def _tolerance(given: str) -> Tolerance:
-    """A tolerance as an option gives it: `VALUE`, `NAME=VALUE`."""
+    """Return a tolerance as an option gives it: `VALUE`, `NAME=VALUE`."""
     name, equals, number = given.rpartition("=")
     try:
         value: object = float(number)
@@ -242,5 +242,5 @@ class UserLimitOptions(OptionGroup):
 
     @property
     def user_limits(self) -> UserLimits:
-        """The limits together."""
+        """Return the limits together."""
         return UserLimits(self.ignore, self.atol, self.rtol)

@@ -80,7 +80,7 @@ class Aligned:
 
 
 def align(n: int, m: int, row: Row) -> list[Aligned]:
-    """The pairs of n items with m items that every best alignment has, in order.
+    """Return the pairs of n items with m items that every best alignment has, in order.
 
     `row(i, low, high)` scores item i against items low to high - 1. A score of at most zero is never a pair.
     """
@@ -144,7 +144,7 @@ class Alike:
         self.left, self.right = _groups(evidence, left, 0), _groups(evidence, right, 1)
 
     def distinguished(self, pairs: Iterable[tuple[Group, Group]]) -> Iterator[tuple[int, int]]:
-        """The pairs of two groups that one of the three, asked one after the other, makes without doubt."""
+        """Yield the pairs of two groups that one of the three, asked one after the other, makes without doubt."""
         for mine, theirs in pairs:
             if len(mine) * len(theirs) > AMONG:
                 continue
@@ -180,7 +180,7 @@ class Alike:
 
 
 def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:
-    """Each row with its best column, the points of both, and the most points that either has otherwise."""
+    """Yield each row with its best column, the points of both, and the most points that either has otherwise."""
     for i, row in enumerate(points):
         j = int(row.argmax())
         rival = max(np.delete(row, j).max(initial=0.0), np.delete(points[:, j], i).max(initial=0.0))
@@ -188,7 +188,7 @@ def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:
 
 
 def _gradient(side: Side, at: int) -> Tensor | None:
-    """The gradient of a call's result, where it was recorded and says something."""
+    """Return the gradient of a call's result, where it was recorded and says something."""
     backward = side.dump.counterpart(at, "backward")
     fixed = side.tensors(backward).inputs[:1] if backward != NONE else ()
     return fixed[0] if fixed and fixed[0].is_distinctive else None
@@ -258,7 +258,8 @@ def with_kin(evidence: Evidence, left: list[int], right: list[int], phantoms: di
 
 
 def candidates(evidence: Evidence, left: list[int], right: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Calls without partner, with what they could be: open calls of the other side that look like them, best first."""
+    """Yield calls without partner, with what they could be: open calls of the other side that look like them, best
+    first."""
     mine, theirs = evidence.open(left, right)
     if not mine or not theirs or len(mine) * len(theirs) > CANDIDATES_AMONG:
         return
@@ -307,5 +308,5 @@ def _runs(
 
 
 def has_surplus(mine: list[int], theirs: list[int]) -> bool:
-    """Whether one of two runs is so much longer that it holds a layer more."""
+    """Return whether one of two runs is so much longer that it holds a layer more."""
     return max(len(mine), len(theirs)) > SURPLUS * min(len(mine), len(theirs)) + FEW

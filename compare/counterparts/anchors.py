@@ -18,7 +18,7 @@ MOST = 200
 
 
 def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Calls of modules that hold the same parameter, which no other module of their side holds.
+    """Return calls of modules that hold the same parameter, which no other module of their side holds.
 
     A module that runs several times has its runs paired in order, where both sides have as many. Where the parameters
     of one module point to several, none is believed.
@@ -43,11 +43,10 @@ def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list
 
 
 def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Calls with the same input that no call produced, and no other call of their side has: a weight, where modules are
-    not collected.
+    """Return calls with the same input that no call produced, and no other call of their side has: a weight, where
+    modules are not collected.
 
-    They need not be kin: a matmul and a linear with one weight are no pair, and still the same place of
-    the program.
+    They need not be kin: a matmul and a linear with one weight are no pair, and still the same place of the program.
     """
     mine = _by_constant(evidence.target, evidence.flows[0], left)
     theirs = _by_constant(evidence.golden, evidence.flows[1], right)
@@ -108,7 +107,7 @@ def _holders(side: Side, calls: Iterable[int]) -> dict[Weight, list[int]]:
 
 
 def _only(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[str, str]]:
-    """The modules that hold one parameter, paired where classes leave one choice (tied weights have two)."""
+    """Return the modules that hold one parameter, paired where classes leave one choice (tied weights have two)."""
     found = []
     for a in mine:
         kin = [b for b in theirs if evidence.are_kin(a, b)]

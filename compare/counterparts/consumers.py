@@ -56,7 +56,7 @@ Ints = NDArray[np.int64]
 
 
 def uncrossed(evidence: Evidence, roles: "tuple[Roles, Roles]", pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The pairs, with those straightened that parameters alone have crossed.
+    """Return the pairs, with those straightened that parameters alone have crossed.
 
     Two pairs that stand in another order on the two sides change partners where their results play each other's role,
     and the new pairs play one role each. Crossed pairs stand close together in the target's order.
@@ -93,11 +93,11 @@ class Roles:
         return found
 
     def nearest(self, call: int) -> Role:
-        """The operations that take a result first, layout apart."""
+        """Return the operations that take a result first, layout apart."""
         return frozenset(path[0] for path in self._follow(call, 1, _LAYOUT))
 
     def of(self, call: int) -> Role:
-        """The first two operations, one behind the other, that are no arithmetic and no layout, on every way.
+        """Return the first two operations, one behind the other, that are no arithmetic and no layout, on every way.
 
         A query is the left operand of a product whose result goes into a softmax, a value the right operand of one
         that goes into a linear layer, however they are scaled, rotated, masked and reshaped on the way.
@@ -138,7 +138,8 @@ class Roles:
 def retied(
     evidence: Evidence, roles: tuple[Roles, Roles], calls: list[int], is_weak: Callable[[int], bool]
 ) -> list[tuple[int, int]]:
-    """Calls of the target, the last first, with the golden call whose result the partners of their consumers have.
+    """Return calls of the target, the last first, with the golden call whose result the partners of their consumers
+    have.
 
     NONE where several calls do, or it has another partner: then the pair that there was is undone. `is_weak` says which
     pairs may be changed.
@@ -167,7 +168,7 @@ def retied(
 
 
 def _first_steps(side: Side, flow: Dataflow, roles: Roles) -> set[int]:
-    """Calls without weights whose results reach calls with weights, and none where several branches meet.
+    """Return calls without weights whose results reach calls with weights, and none where several branches meet.
 
     Branches meet in a call whose inputs come from several calls with weights, or from several such meetings.
     """
@@ -191,7 +192,7 @@ def _first_steps(side: Side, flow: Dataflow, roles: Roles) -> set[int]:
 
 
 def _producers_for(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[int, int]) -> set[int]:
-    """Calls like `a` whose results are inputs of the partners of its consumers, at the same place."""
+    """Return calls like `a` whose results are inputs of the partners of its consumers, at the same place."""
     mine, theirs = evidence.features
     found: set[int] = set()
     for consumer, k in roles[0].consumers[a]:
@@ -209,7 +210,7 @@ def _producers_for(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: 
 
 
 def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Pairs of calls whose result no other call around them has, paired or not: one value in one shape."""
+    """Return pairs of calls whose result no other call around them has, paired or not: one value in one shape."""
     mine, theirs = evidence.features
     ours, others = _by_shape(evidence.target, mine, left), _by_shape(evidence.golden, theirs, right)
     found = []
@@ -230,7 +231,7 @@ def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tu
 
 
 def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Ints]:
-    """The functions whose results tell something, by the shape of these."""
+    """Return the functions whose results tell something, by the shape of these."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for at in calls:
         if side.names[at].kind == "api" and features.informative[at] and not _passes_on(side, at):
@@ -255,7 +256,7 @@ class _ByResult:
         self._odd: Ints = calls[~is_plain]
 
     def of(self, mine: Features, at: int) -> list[int]:
-        """The calls with the result of a call of the other side; two of them where there are more."""
+        """Return the calls with the result of a call of the other side; two of them where there are more."""
         norm = float(mine.out[at, 3])
         plain = self._plain
         if np.isfinite(norm) and norm >= 0:
@@ -291,7 +292,7 @@ def after_phantoms(
 
 
 def _finishing(side: Side, flow: Dataflow, at: int, following: dict[int, int]) -> list[int]:
-    """A call and the primitives that take its result right behind it, as long as they finish a layer."""
+    """Return a call and the primitives that take its result right behind it, as long as they finish a layer."""
     found = [at]
     while side.names[found[-1]].stem.startswith("Primitive.") and (then := following.get(found[-1], NONE)) != NONE:
         takes = any(found[-1] in chain for chains in flow.made.get(then, ())[:1] for chain in chains)
@@ -303,7 +304,7 @@ def _finishing(side: Side, flow: Dataflow, at: int, following: dict[int, int]) -
 
 
 def _passes_on(side: Side, at: int) -> bool:
-    """Whether the result of a call is its input, as that of a dropout that is off."""
+    """Return whether the result of a call is its input, as that of a dropout that is off."""
     if operation_word(side.names[at].stem) not in _PASS_ON:
         return False
     tensors = side.tensors(at)
@@ -314,7 +315,7 @@ def _passes_on(side: Side, at: int) -> bool:
 def last_inside(
     evidence: Evidence, target: int, golden: int, left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """The last calls inside a pair of leaf modules whose results are the modules', identity operations apart.
+    """Return the last calls inside a pair of leaf modules whose results are the modules', identity operations apart.
 
     None where a module runs inside: of a layer with its activation the last result is the activation's.
     """
@@ -326,7 +327,7 @@ def last_inside(
 
 
 def _with_result(side: Side, module: int, inside: list[int]) -> list[int]:
-    """Calls with the result of a module; where its values say nothing, those with a result of its shape."""
+    """Return calls with the result of a module; where its values say nothing, those with a result of its shape."""
     results = side.tensors(module).outputs[:1]
     found = []
     for at in inside if results else ():

@@ -49,7 +49,7 @@ class Side:
         return len(self.names)
 
     def tensors(self, at: int) -> Tensors:
-        """The tensors of a call."""
+        """Return the tensors of a call."""
         if at not in self._tensors:
             self._tensors[at] = self._read(at)
         return self._tensors[at]
@@ -84,14 +84,14 @@ class Side:
         return [at for at in self.forward if self.names[at].kind == "api"]
 
     def outer(self, at: int) -> int:
-        """The nearest enclosing module call, inner parts of layers passed over."""
+        """Return the nearest enclosing module call, inner parts of layers passed over."""
         parent = self.parents[at]
         while parent != NONE and self.is_inner[parent]:
             parent = self.parents[parent]
         return parent
 
     def enclosing(self, at: int) -> list[int]:
-        """All enclosing module calls, innermost first."""
+        """Return all enclosing module calls, innermost first."""
         found: list[int] = []
         parent = self.outer(at)
         while parent != NONE and len(found) < len(self.names):
@@ -100,7 +100,7 @@ class Side:
         return found
 
     def class_name(self, at: int) -> str:
-        """A module's class."""
+        """Return a module's class."""
         return self.names[at].stem.rpartition(".")[2]
 
     def _is_inner(self, at: int) -> bool:
@@ -156,7 +156,7 @@ class Dataflow:
                     self._origins[key] = self._origins.get(key, 0) + is_origin
 
     def _producers(self, at: int, tensor: Tensor) -> list[int]:
-        """The recorded source and the calls whose values it passed on; without one, the last calls with these
+        """Return the recorded source and the calls whose values it passed on; without one, the last calls with these
         values."""
         source = source_of(tensor.source)
         made = self._side.dump.place.get(source.call) if source.part == "output" else None
@@ -193,7 +193,7 @@ class Dataflow:
         return tuple(inner)
 
     def _same_inside(self, at: int) -> int:
-        """The last module inside a module call whose result is the module's."""
+        """Return the last module inside a module call whose result is the module's."""
         last = self._last_child.get(at, NONE)
         if last == NONE:
             return NONE

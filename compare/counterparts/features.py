@@ -91,7 +91,7 @@ def classes(target: str, golden: str, frameworks: tuple[str, str]) -> float:
 
 @lru_cache(maxsize=65536)
 def operation_word(stem: str) -> str:
-    """The bare word of an operation: `Tensor.__add__`, `Functional.add` and `Primitive.add.Add` are `add`."""
+    """Return the bare word of an operation: `Tensor.__add__`, `Functional.add` and `Primitive.add.Add` are `add`."""
     last = stem.rpartition(".")[2].strip("_").replace("_", "").lower()
     return _WORD.get(last, last)
 
@@ -120,7 +120,7 @@ class Numbers:
         self._known: dict[Hashable, int] = {}
 
     def of(self, thing: Hashable) -> int:
-        """The number of a thing."""
+        """Return the number of a thing."""
         return self._known.setdefault(thing, len(self._known) + 1)
 
 
@@ -189,7 +189,7 @@ def _numbers(tensor: Tensor) -> tuple[float, float, float, float]:
 
 
 def _weights(side: Side, flow: Dataflow) -> set[Weight | None]:
-    """The weights that are parameters, and those that no call made."""
+    """Return the weights that are parameters, and those that no call made."""
     found = {tensor.weight for at in side.forward for tensor in side.tensors(at).parameters}
     for at in side.apis:
         for tensor, is_constant in zip(side.tensors(at).inputs, flow.constant[at], strict=True):
@@ -199,12 +199,13 @@ def _weights(side: Side, flow: Dataflow) -> set[Weight | None]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether an argument is a number that a float can hold; a bool is none, and no order has a NaN."""
+    """Return whether an argument is a number that a float can hold; a bool is none, and no order has a NaN."""
     return isinstance(value, int | float) and type(value) is not bool and abs(value) < _GREATEST
 
 
 def close(mine: NDArray[np.float64], theirs: NDArray[np.float64], within: float) -> NDArray[np.bool_]:
-    """Whether statistics of one tensor are those of others, to a part of their size; never where they are unknown.
+    """Return whether statistics of one tensor are those of others, to a part of their size; never where they are
+    unknown.
 
     `mine` has 4 numbers, `theirs` 4 in its last axis. Max, min and mean are held against the largest magnitude.
     """

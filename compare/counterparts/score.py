@@ -75,13 +75,13 @@ class Evidence:
         self.golden_of[target], self.target_of[golden] = golden, target
 
     def mirrored(self) -> "Evidence":
-        """The same as seen from the golden side."""
+        """Return the same as seen from the golden side."""
         seen = Evidence(self.golden, self.target, self.flows[::-1], self.features[::-1])
         seen.golden_of, seen.target_of = self.target_of, self.golden_of
         return seen
 
     def open(self, left: Iterable[int], right: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Those calls of both sides that have no partner."""
+        """Return those calls of both sides that have no partner."""
         return [a for a in left if self.golden_of[a] == NONE], [b for b in right if self.target_of[b] == NONE]
 
     def kinship(self, target: int, golden: int) -> float:
@@ -101,11 +101,12 @@ class Evidence:
         return self._kinship[key]
 
     def are_kin(self, target: int, golden: int) -> bool:
-        """Whether operation or class allow a pair."""
+        """Return whether operation or class allow a pair."""
         return self.kinship(target, golden) > STRANGERS
 
     def agreement(self, target: int, there: Ints) -> tuple[Any, Any]:
-        """Whether the results of golden calls agree in value with that of a target call, and how many inputs do."""
+        """Return whether the results of golden calls agree in value with that of a target call, and how many inputs
+        do."""
         if len(there) <= SINGLY:
             few = [self.agrees(target, golden) for golden in there.tolist()]
             return np.array([out for out, _ in few], bool), np.array([ins for _, ins in few], int)
@@ -121,7 +122,7 @@ class Evidence:
         return out, np.maximum(agree(0, 0).astype(int) + agree(1, 1), agree(0, 1).astype(int) + agree(1, 0))
 
     def agrees(self, target: int, golden: int) -> tuple[bool, int]:
-        """The same for one golden call."""
+        """Return the same for one golden call."""
         mine, theirs = self.features
         ours, digests = [mine.out[target].tolist(), *mine.ins[target].tolist()], mine.digests[target].tolist()
         values, known = [theirs.out[golden].tolist(), *theirs.ins[golden].tolist()], theirs.digests[golden].tolist()
@@ -145,7 +146,8 @@ class Evidence:
         return float(_from(_labels(self, [target], True)[0], _labels(self, [golden], False))[0])
 
     def is_supported(self, target: int, golden: int, *, by_flow: bool = True) -> bool:
-        """Whether more than order and looks speaks for a pair: values, parameters, or where its tensors come from."""
+        """Return whether more than order and looks speaks for a pair: values, parameters, or where its tensors come
+        from."""
         mine, theirs = self.features
         if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
             return True
@@ -153,11 +155,13 @@ class Evidence:
         return bool(mine.informative[target] and out and ins > 0) or (by_flow and self.is_fed_alike(target, golden))
 
     def is_fed_alike(self, target: int, golden: int) -> bool:
-        """Whether a tensor input comes from calls that are a pair, and none from calls that are pairs of others."""
+        """Return whether a tensor input comes from calls that are a pair, and none from calls that are pairs of
+        others."""
         return self.label_points(target, golden) >= 1.5
 
     def is_contradicted(self, target: int, golden: int) -> bool:
-        """Whether more tensors of a pair come from calls that are pairs of others than from calls that are a pair."""
+        """Return whether more tensors of a pair come from calls that are pairs of others than from calls that are a
+        pair."""
         labels = zip(self.labels(target, True), self.labels(golden, False), strict=False)
         if all(set(a) & set(b) for a, b in labels if a and b):
             return False
@@ -229,7 +233,7 @@ def _from(mine: Ints, theirs: Ints) -> Floats:
 
 
 def _points(mine: Ints, theirs: Ints) -> Floats:
-    """`mine` has the labels of the inputs of one call, `theirs` those of several."""
+    """Return `mine` has the labels of the inputs of one call, `theirs` those of several."""
     known = (mine != NONE).any(-1) & (theirs != NONE).any(-1)
     equal = ((mine[:, :, None] == theirs[:, :, None, :]) & (mine != NONE)[:, :, None]).any((-1, -2))
     return np.asarray(2.0 * equal.sum(-1) - 2.0 * (known & ~equal).sum(-1), float)

@@ -85,7 +85,7 @@ def _best(leaves: set[int], holders: dict[int, list[int]], theirs: dict[int, set
 
 
 def _below(side: Side, pair_of: list[int]) -> dict[int, list[int]]:
-    """The paired leaves below each container."""
+    """Return the paired leaves below each container."""
     leaves = set(side.leaves)
     found: dict[int, list[int]] = {at: [] for at in side.modules if at not in leaves}
     for leaf in side.leaves:
@@ -96,7 +96,7 @@ def _below(side: Side, pair_of: list[int]) -> dict[int, list[int]]:
 
 
 def _join(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[int, int]]:
-    """Calls end from the inside out, so position is depth within one chain; several runs of one stay apart."""
+    """Return calls end from the inside out, so position is depth within one chain; several runs of one stay apart."""
     if len(mine) == len(theirs):
         pairs = zip(mine, theirs, strict=True)
         return [(a, b) for a, b in pairs if evidence.golden_of[a] == evidence.target_of[b] == NONE]
@@ -157,7 +157,7 @@ def _with_one_input(evidence: Evidence) -> Iterator[list[int]]:
 
 
 def _make_up(evidence: Evidence, run: list[int], b: int) -> bool:
-    """Whether the parameters of a run are parts of those of a golden module, one behind the other."""
+    """Return whether the parameters of a run are parts of those of a golden module, one behind the other."""
     whole = evidence.golden.tensors(b).parameters
     parts = [evidence.target.tensors(a).parameters for a in run]
     if any(len(part) != len(whole) for part in parts):
@@ -199,7 +199,8 @@ def _same_neighbours(evidence: Evidence, run: list[int], b: int) -> bool:
 
 
 def _same_place(evidence: Evidence, run: list[int], b: int) -> bool:
-    """Whether the modules around are a pair, inside which no other module without partner has the whole's shapes."""
+    """Return whether the modules around are a pair, inside which no other module without partner has the whole's
+    shapes."""
     mine, theirs, side = evidence.target.outer(run[0]), evidence.golden.outer(b), evidence.golden
     if NONE in (mine, theirs) or evidence.golden_of[mine] != theirs:
         return False
@@ -211,7 +212,7 @@ def _same_place(evidence: Evidence, run: list[int], b: int) -> bool:
 
 
 def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
-    """Pairs of backward calls and of parameters' gradients."""
+    """Return pairs of backward calls and of parameters' gradients."""
     sides = evidence.target, evidence.golden
     taken = {pair.target for pair in found}
     forward_of: dict[int, int] = {}  # golden call: the forward call of the golden side from which it follows
@@ -379,13 +380,14 @@ class _Search:
         self.because.update(fill(self.evidence, left, right, self.roles, phantoms))
 
     def _contexts(self) -> Iterator[tuple[int, list[int], list[int]]]:
-        """Calls of both sides by the innermost pair of modules around them (as golden position), without fused ones."""
+        """Yield calls of both sides by the innermost pair of modules around them (as golden position), without fused
+        ones."""
         left, right = self._by_context(0), self._by_context(1)
         for context in sorted(left.keys() & right.keys()):
             yield context, *self._whole(left[context], right[context])
 
     def _by_context(self, which: int) -> dict[int, list[int]]:
-        """The functions, and paired modules, of one side by the innermost pair of modules around them."""
+        """Return the functions, and paired modules, of one side by the innermost pair of modules around them."""
         side = (self.target, self.golden)[which]
         pair_of = (self.evidence.golden_of, self.evidence.target_of)[which]
         found: defaultdict[int, list[int]] = defaultdict(list)

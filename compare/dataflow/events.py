@@ -42,22 +42,22 @@ class Event:
     keys: tuple[str, ...]
 
     def owns(self, row: int, pairs: Pairs) -> bool:
-        """Whether an input is its own, and not that of the forward call."""
+        """Return whether an input is its own, and not that of the forward call."""
         return any(row in pairs.rows(place) for place in self.owners) if self.owners else row in self.rows
 
     def own_inputs(self, comparison: Comparison) -> list[int]:
-        """The rows of its own inputs; those of the backward calls that gradients of parameters come from."""
+        """Return the rows of its own inputs; those of the backward calls that gradients of parameters come from."""
         places, is_input = self.owners or (self.place,), comparison.is_input
         return [row for place in places for row in comparison.pairs.rows(place) if is_input[row]]
 
     def own(self, comparison: Comparison) -> tuple[Judged, ...]:
-        """Its own inputs, as `own_inputs`, with what was found of them."""
+        """Return its own inputs, as `own_inputs`, with what was found of them."""
         return tuple(map(comparison.judged, self.own_inputs(comparison)))
 
 
 @cached_by_identity
 def events(pairs: Pairs) -> list[Event]:
-    """All calls in execution order (of completion: children before the cell around them)."""
+    """Return all calls in execution order (of completion: children before the cell around them)."""
     sides = _Sides(pairs)
     called, starts, is_of_target = sides.names, pairs.starts.tolist(), sides.is_of_target
     matched = (np.minimum(pairs.target_calls, pairs.golden_calls) >= 0).tolist()
@@ -115,18 +115,19 @@ class _Sides:
             self._of_golden = {theirs[calls[1][at]].text: ours[calls[0][at]].text for at in both}
 
     def key(self, place: int, name: str) -> str:
-        """One name for one pair of calls, as numbers may have shifted between the sides: the target's.
+        """Return one name for one pair of calls, as numbers may have shifted between the sides: the target's.
 
         `name` is that of the side of the pair of calls at `place`.
         """
         return name if self.is_of_target[place] else self._of_golden.get(name, f"golden {name}")
 
     def keys(self, place: int, names: tuple[str, ...]) -> tuple[str, ...]:
-        """`key` of each name."""
+        """Return `key` of each name."""
         return names if self.is_of_target[place] else tuple(self.key(place, name) for name in names)
 
     def around(self, place: int, owner: str) -> tuple[str, ...]:
-        """The cells around the call at a place, innermost first; of gradients of parameters, around their `owner`."""
+        """Return the cells around the call at a place, innermost first; of gradients of parameters, around their
+        `owner`."""
         side = 0 if self.is_of_target[place] else 1
         dump = self._dumps[side]
         parent = dump.construct.get(owner) if owner else dump.enclosing[self._calls[side][place]]
@@ -176,7 +177,7 @@ def _owners(called: Sequence[names.Name]) -> dict[int, list[int]]:
 
 
 def _in_execution_order(called: Sequence[names.Name], owners: dict[int, list[int]]) -> list[tuple[int, str]]:
-    """Every call, and for the gradients of a cell's parameters the backward call that they belong to.
+    """Return every call, and for the gradients of a cell's parameters the backward call that they belong to.
 
     The other tool reserves their place when the cell's forward ends, before any backward call. They arrive when the
     backward of the cell is about to end, so they stand before the last backward call of their cell.

@@ -63,19 +63,19 @@ class Graph:
         self._contributions: dict[int, tuple[list[int], bool]] = {}
 
     def inputs(self, call: int) -> Iterator[int]:
-        """The rows of the tensors that a call received: arguments, incoming gradients."""
+        """Return the rows of the tensors that a call received: arguments, incoming gradients."""
         return self.columns.tensors(call, INPUT)
 
     def outputs(self, call: int) -> Iterator[int]:
-        """The rows of the tensors that a call returned: results, gradients with respect to its inputs."""
+        """Return the rows of the tensors that a call returned: results, gradients with respect to its inputs."""
         return self.columns.tensors(call, OUTPUT)
 
     def has_inputs(self, call: int) -> bool:
-        """Whether a call received a tensor."""
+        """Return whether a call received a tensor."""
         return next(self.inputs(call), -1) >= 0
 
     def has_outputs(self, call: int) -> bool:
-        """Whether a call returned a tensor."""
+        """Return whether a call returned a tensor."""
         return next(self.outputs(call), -1) >= 0
 
     def mark(self, row: int) -> Identity | None:
@@ -85,17 +85,17 @@ class Graph:
 
     @cached_property
     def numbers(self) -> "memoryview[int]":
-        """The marks of all rows as numbers; -1 for what is like nothing else."""
+        """Return the marks of all rows as numbers; -1 for what is like nothing else."""
         return _numbers(self.dump).data
 
     def passes_through(self, call: int) -> bool:
-        """Whether the one output of a call is, to the bit and with its shape, a tensor that it received."""
+        """Return whether the one output of a call is, to the bit and with its shape, a tensor that it received."""
         outputs = list(self.outputs(call))
         mark = self.numbers[outputs[0]] if len(outputs) == 1 else -1
         return mark >= 0 and any(self.numbers[row] == mark for row in self.inputs(call))
 
     def only_arranges(self, call: int) -> bool:
-        """Whether the one output of a call has the elements of an input, by their extremes and their norm."""
+        """Return whether the one output of a call has the elements of an input, by their extremes and their norm."""
         outputs, columns = list(self.outputs(call)), self.columns
         values = [(columns.max[row], columns.min[row], columns.norm[row]) for row in (*outputs, *self.inputs(call))]
         return len(outputs) == 1 and values[0] in values[1:]
@@ -110,7 +110,7 @@ class Graph:
         return found
 
     def around(self, call: int) -> Iterator[int]:
-        """The recorded cells around a call, innermost first."""
+        """Yield the recorded cells around a call, innermost first."""
         seen = {call}
         while (call := self.dump.parents[call]) >= 0 and call not in seen:
             seen.add(call)
@@ -209,7 +209,8 @@ class Graph:
         return np.where(are_told, _ASK, np.asarray(self._made)).astype(np.int32)
 
     def are_of_unknown_origin(self, rows: Ints) -> NDArray[np.bool_]:
-        """Whether neither the dump nor the content of inputs tells where they came from: their `source` is unknown."""
+        """Return whether neither the dump nor the content of inputs tells where they came from: their `source` is
+        unknown."""
         found: NDArray[np.bool_] = np.asarray(self._made_by_content)[rows] == _NO_ROW
         return found
 
@@ -222,7 +223,7 @@ class Graph:
         return ("code", -1) if made < 0 else ("call", self.alias(made))
 
     def row_of(self, call: str, part: str, path: tuple[str, ...]) -> int:
-        """The row of a record by its call and place; -1 where it was not recorded."""
+        """Return the row of a record by its call and place; -1 where it was not recorded."""
         at = self.dump.place.get(call)
         if at is None:
             return -1
@@ -234,7 +235,8 @@ class Graph:
         return known.get((part, path), -1)
 
     def alias(self, row: int) -> int:
-        """The innermost record of the tensor that a cell returned, also as a gradient; the row itself for any other."""
+        """Return the innermost record of the tensor that a cell returned, also as a gradient; the row itself for any
+        other."""
         if (found := self._by_cells[row]) >= 0:
             return found
         known = self._aliases.get(row)
@@ -247,7 +249,7 @@ class Graph:
         return known
 
     def aliases(self, rows: Ints) -> Ints:
-        """`alias` of many rows."""
+        """Return `alias` of many rows."""
         found: Ints = np.asarray(self._by_cells)[rows]
         for at in np.flatnonzero(found < 0).tolist():
             found[at] = self.alias(int(rows[at]))
@@ -268,7 +270,7 @@ class Graph:
         return found.data
 
     def _inner(self, row: int) -> int:
-        """The output of a call inside a cell that an output of the cell is, by content."""
+        """Return the output of a call inside a cell that an output of the cell is, by content."""
         call = self.call_of[row]
         if self.names[call].kind != "parameters_grad":
             return self._returned_inside[row]
@@ -314,7 +316,7 @@ class Graph:
         return found.data
 
     def below(self, call: int) -> Iterator[int]:
-        """The calls directly inside a cell's call; for gradients of its parameters, of all its backward calls."""
+        """Yield the calls directly inside a cell's call; for gradients of its parameters, of all its backward calls."""
         cells = [call]
         if self.names[call].kind == "parameters_grad":
             cells = self._backward.get(self.names[call].stem, [])
@@ -361,7 +363,8 @@ class Graph:
         return mark >= 0 and len(outputs) == 1 and outputs[0] not in found and self.numbers[outputs[0]] == mark
 
     def gradient(self, row: int) -> int:
-        """The gradient with respect to an input of a forward call, as its backward call returned it; -1 without one.
+        """Return the gradient with respect to an input of a forward call, as its backward call returned it; -1 without
+        one.
 
         Backward calls return one gradient for each argument: the positional ones in order, then those by keyword.
         """
@@ -374,7 +377,7 @@ class Graph:
 
     @cached_property
     def has_backward(self) -> bool:
-        """Whether any call has a backward call."""
+        """Return whether any call has a backward call."""
         return max(self._backward_of, default=-1) >= 0
 
     @cached_property
@@ -402,16 +405,16 @@ class Graph:
         return found
 
     def is_floating(self, call: int) -> bool:
-        """Whether a call returns a floating tensor."""
+        """Return whether a call returns a floating tensor."""
         return any(family(self.columns.dtype(row)) in ("float", "complex") for row in self.outputs(call))
 
     def argument(self, row: int) -> int:
-        """The input of the forward call that a gradient of its backward call is with respect to; -1 for none."""
+        """Return the input of the forward call that a gradient of its backward call is with respect to; -1 for none."""
         forward = self.dump.counterpart(self.call_of[row], "forward")
         return -1 if forward < 0 else next((at for at in self.inputs(forward) if self.gradient(at) == row), -1)
 
     def values(self, call: int) -> Iterator[object]:
-        """The arguments of a call, or of the forward of a backward call, that are no tensors."""
+        """Yield the arguments of a call, or of the forward of a backward call, that are no tensors."""
         forward = self.dump.counterpart(call, "forward")
         for row in self.columns.rows(call if forward < 0 else forward):
             if self.columns.part[row] == INPUT and row in self.columns.values:
@@ -423,14 +426,15 @@ class Graph:
         return self._every_user.get(self._owner_of_gradient(row), [])
 
     def _owner_of_gradient(self, row: int) -> int:
-        """The output of the forward call that an incoming gradient is with respect to; -1 for none."""
+        """Return the output of the forward call that an incoming gradient is with respect to; -1 for none."""
         forward = self.dump.counterpart(self.call_of[row], "forward")
         made = -1 if forward < 0 else self.row_of(self.columns.names[forward], "output", self.columns.path_of(row))
         return -1 if made < 0 else self.alias(made)
 
     @cached_property
     def constant_calls(self) -> frozenset[int]:
-        """The forward calls whose results depend on no data: no parameter, and no leaf but those of one number."""
+        """Return the forward calls whose results depend on no data: no parameter, and no leaf but those of one
+        number."""
         columns, found = self.columns, set[int]()
 
         def is_constant(row: int) -> bool:
@@ -445,7 +449,8 @@ class Graph:
         return frozenset(found)
 
     def incoming(self, made: int, back: int) -> Iterator[int]:
-        """The incoming gradients of a backward call that are with respect to an innermost output of its forward."""
+        """Return the incoming gradients of a backward call that are with respect to an innermost output of its
+        forward."""
         return (row for row in self.inputs(back) if self._owner_of_gradient(row) == made)
 
     def contributions(self, row: int) -> tuple[list[int], bool]:

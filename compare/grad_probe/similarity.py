@@ -38,12 +38,12 @@ class Similarities:
     summary: tuple[float, ...]
 
     def rows(self) -> dict[str, tuple[float, ...]]:
-        """Every row by its name, the summary last."""
+        """Return every row by its name, the summary last."""
         return {**self.parameters, SUMMARY: self.summary}
 
 
 def similarity(one: Array, other: Array) -> float:
-    """The share of equal elements of two arrays of bool; 0.0 where they are empty.
+    """Return the share of equal elements of two arrays of bool; 0.0 where they are empty.
 
     ShapeError where they differ in shape, DtypeError where they are not bool.
     """
@@ -56,7 +56,7 @@ def similarity(one: Array, other: Array) -> float:
 
 
 def matched(one: Mapping[int, Path], other: Mapping[int, Path], what: str, where: tuple[Path, Path]) -> list[int]:
-    """The numbers that both have. NoMatchError where there are none; those of one side alone are logged."""
+    """Return the numbers that both have. NoMatchError where there are none; those of one side alone are logged."""
     both = sorted(set(one) & set(other))
     if not both:
         raise NoMatchError(

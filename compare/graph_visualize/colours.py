@@ -63,7 +63,7 @@ BY_DISTANCE = {
 
 
 def colours(task: Task, by_verdict: bool) -> tuple[Colour, ...]:
-    """The colours of a comparison; of structures there is nothing but whether a node has a partner."""
+    """Return the colours of a comparison; of structures there is nothing but whether a node has a partner."""
     if task == "structure":
         return (UNMATCHED,)
     return BY_VERDICT if by_verdict else BY_DISTANCE[task]
@@ -74,7 +74,7 @@ _MEASURES: dict[Task, tuple[Mode, int]] = {"summary": ("statistics", 8), "all": 
 
 
 def measures(task: Task) -> tuple[Column, ...]:
-    """The columns of a comparison's table that are members of each record here."""
+    """Return the columns of a comparison's table that are members of each record here."""
     mode, count = _MEASURES.get(task, ("tensor", 0))
     return columns(mode, with_stack=False)[_WIDTH_OF_NAMES : _WIDTH_OF_NAMES + count]
 

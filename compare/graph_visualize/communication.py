@@ -26,12 +26,12 @@ UNKNOWN = "Nan"
 
 
 def communicates(call: str) -> bool:
-    """Whether a call exchanges something with other ranks."""
+    """Return whether a call exchanges something with other ranks."""
     return bool(word_of(call))
 
 
 def ends_of(dump: Dump, states: Mapping[str, str]) -> Ends:
-    """The exchanges of a rank."""
+    """Return the exchanges of a rank."""
     found = [(at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name))]
     exchanges = [exchange for at, word in found for exchange in exchanges_of(dump.calls[at], word)]
     return Ends(

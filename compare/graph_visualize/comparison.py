@@ -50,7 +50,7 @@ class Comparison:
 
     @cached_property
     def _place(self) -> dict[int, int]:
-        """The first pair of each call of the target that has a partner."""
+        """Return the first pair of each call of the target that has a partner."""
         found: dict[int, int] = {}
         for at, (i, j) in enumerate(zip(self._pairs.target_calls, self._pairs.golden_calls, strict=True)):
             if i >= 0 and j >= 0:
@@ -59,7 +59,7 @@ class Comparison:
 
     @cached_property
     def _cells(self) -> list[tuple[Cell, ...]]:
-        """The measures of every pair of records, in the order of their titles."""
+        """Return the measures of every pair of records, in the order of their titles."""
         pairs = self._pairs
         if self._task == "summary":
             t, g = pairs.target_rows, pairs.golden_rows
@@ -79,7 +79,7 @@ class Comparison:
         return [()] * len(pairs.target_rows)
 
     def of_call(self, call: int) -> NodeResult | None:
-        """The comparison of a call of the target; None where nothing of it was compared."""
+        """Return the comparison of a call of the target; None where nothing of it was compared."""
         at = self._place.get(call)
         if at is None or self._task == "structure":
             return None
@@ -96,7 +96,7 @@ class Comparison:
         return NodeResult(members, index)
 
     def worst(self, indexes: Iterable[float]) -> float:
-        """The number of a collection, by those of its members."""
+        """Return the number of a collection, by those of its members."""
         is_inverse = self._task == "md5" and not self._by_verdict
         return min(indexes) if is_inverse else max(indexes)
 
@@ -141,7 +141,7 @@ class Comparison:
                 yield Indicator.SHAPE
 
     def _are_consistent(self, t: int, g: int) -> bool:
-        """Whether `requires_grad` is equal, or not known of either side."""
+        """Return whether `requires_grad` is equal, or not known of either side."""
         sides = ((self._target, t), (self._golden, g))
         mine, other = (requires_grad(side.dump.columns, row, side.entries) for side, row in sides)
         return mine is None or other is None or mine == other
@@ -163,7 +163,7 @@ class Comparison:
         return {**shown, **added}
 
     def _shown(self, cell: Cell) -> str:
-        """A cell as text; of a share no more than six digits behind the point."""
+        """Return a cell as text; of a share no more than six digits behind the point."""
         if type(cell) is not str:
             return rounded(cell) if isinstance(cell, float) and not self._by_verdict else text(cell)
         part = share(cell)
@@ -180,7 +180,7 @@ def _sentences(found: tuple[Indicator, ...]) -> str:
 
 
 def _digest(columns: Columns, row: int) -> str:
-    """A digest; of what has none its value."""
+    """Return a digest; of what has none its value."""
     return columns.digest[row] or (repr(columns.values.get(row)) if columns.kind[row] == VALUE else "")
 
 

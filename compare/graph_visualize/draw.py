@@ -59,7 +59,7 @@ class _Job:
 
     @property
     def label(self) -> str:
-        """`step 0, rank 1`."""
+        """Return `step 0, rank 1`."""
         parts = [f"{axis} {n}" for axis, n in (("step", self.step), ("rank", self.rank)) if n is not None]
         return ", ".join(parts) or str(self.target)
 
@@ -116,7 +116,7 @@ def _database(request: Request, second: str, paths: Iterable[Path]) -> Iterator[
 
 
 def _place(job: _Job, several: Mapping[str, bool]) -> str:
-    """`_step0_rank1`, of what tells the files from each other."""
+    """Return `_step0_rank1`, of what tells the files from each other."""
     return "".join(f"_{axis}{getattr(job, axis)}" for axis in ("step", "rank") if several[axis])
 
 
@@ -202,7 +202,7 @@ class _Drawing:
         self._ends.setdefault((source, drawn.settings.step), {})[drawn.settings.rank] = drawn.ends()
 
     def configuration(self, kind: str, places: Iterable[tuple[int, int]]) -> Configuration:
-        """The row of what was drawn."""
+        """Return the row of what was drawn."""
         steps, ranks = (sorted(set(numbers)) for numbers in zip(*places, strict=True))
         is_compared = kind == "compare"
         shown = {c.code: c.entry(with_level=True) for c in colours(self.task, by_verdict=True)} if is_compared else None
@@ -218,7 +218,7 @@ class _Drawing:
         )
 
     def head(self) -> dict[str, object]:
-        """The members of a `.vis` that are not of nodes."""
+        """Return the members of a `.vis` that are not of nodes."""
         shown = {c.code: c.entry(with_level=False) for c in colours(self.task, by_verdict=False)} if self.task else {}
         return {
             **({"ToolTip": as_json(tool_tips(self.task)), "Colors": shown} if self.task else {}),

@@ -47,7 +47,7 @@ class Graph:
     micro_steps: int = 1
 
     def path(self, name: str) -> list[str]:
-        """The names from the root to a node, both included."""
+        """Return the names from the root to a node, both included."""
         found = [name]
         while parent := self.nodes[found[-1]].parent:
             found.append(parent)
@@ -63,7 +63,7 @@ def type_of(name: str) -> NodeType:
 
 
 def build(construct: Mapping[str, str | None], recorded: Iterable[str]) -> Graph:
-    """The graph of construct.json and, of the `recorded` calls, the gradients of parameters.
+    """Return the graph of construct.json and, of the `recorded` calls, the gradients of parameters.
 
     What has a parent that never ran stands at the root.
     """

@@ -50,7 +50,7 @@ class Indicator(Enum):
 
     @property
     def grade(self) -> Grade:
-        """How bad it is."""
+        """Return how bad it is."""
         return self.value[0]
 
     @property
@@ -127,13 +127,14 @@ def _of_call(before: Sequence[Measured], after: Sequence[Measured]) -> list[Indi
 
 
 def worst(found: Iterable[Iterable[Indicator]]) -> Grade:
-    """The verdict on a call."""
+    """Return the verdict on a call."""
     grades = [indicator.grade for each in found for indicator in each]
     return max(grades, key=lambda grade: grade.value, default=Grade.PASS)
 
 
 def distance(call: str, records: Sequence[Measured], task: str) -> float:
-    """The number of msprobe 8.1: 0 for no difference, 1 for the greatest; of digests 1 for equal ones, else 0."""
+    """Return the number of msprobe 8.1: 0 for no difference, 1 for the greatest; of digests 1 for equal ones, else
+    0."""
     good = 1.0 if task == "md5" else 0.0
     if _function(call) in NEVER_JUDGED:
         return good

@@ -64,7 +64,8 @@ def run(options: Options) -> int:
 
 
 def _sides(file: Path) -> tuple[Path, Path | None]:
-    """The two paths of a compare.json; a relative one counts from where the command runs, else from beside the file."""
+    """Return the two paths of a compare.json; a relative one counts from where the command runs, else from beside the
+    file."""
     contents = object_of(file, "npu_path, and bench_path for two")
     target = _path(file, contents, "npu_path")
     if target is None:

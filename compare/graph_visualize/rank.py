@@ -31,12 +31,12 @@ class Rank:
 
     @property
     def has_values(self) -> bool:
-        """Whether anything but the structure was collected."""
+        """Return whether anything but the structure was collected."""
         return self.dump.task != _STRUCTURE
 
     @cached_property
     def tensors(self) -> str | None:
-        """The folder of the tensors' files; None where none were saved."""
+        """Return the folder of the tensors' files; None where none were saved."""
         folder = Path(self.dump.folder).absolute() / layout.TENSORS
         return str(folder) if folder.is_dir() else None
 
@@ -60,7 +60,7 @@ def read_rank(path: Path) -> Rank:
 
 
 def stack_of(dump: Dump, node: str, is_short: bool) -> tuple[str, ...]:
-    """The stack of a call; of a backward call that of its forward call, or of the first call of its cell.
+    """Return the stack of a call; of a backward call that of its forward call, or of the first call of its cell.
 
     `is_short`: only the line that made the call, as msprobe 8.1 writes it.
     """
@@ -75,8 +75,8 @@ def stack_of(dump: Dump, node: str, is_short: bool) -> tuple[str, ...]:
 
 
 def _short(stack: tuple[str, ...], name: names.Name) -> tuple[str, ...]:
-    """The line that calls a cell by its name, or the one behind the collector's own frame, or the innermost of the
-    user's; else the whole stack."""
+    """Return the line that calls a cell by its name, or the one behind the collector's own frame, or the innermost of
+    the user's; else the whole stack."""
     if name.kind == "cell":
         called = f"{name.path.rpartition('.')[2]}("
         return next(((line,) for line in stack if called in line), stack)

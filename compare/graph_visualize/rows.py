@@ -42,12 +42,12 @@ class Drawn:
     _indexes: dict[str, float] = field(default_factory=dict)
 
     def nodes(self, source: str) -> Iterator[NodeRow]:
-        """The rows, children before their parents."""
+        """Yield the rows, children before their parents."""
         for order, node in enumerate(self.rank.graph.nodes.values()):
             yield self._row(source, order, node)
 
     def stacks(self, source: str) -> Iterator[tuple[str, str]]:
-        """The stacks of the nodes that were drawn until now."""
+        """Yield the stacks of the nodes that were drawn until now."""
         for stack, number in self._stacks.items():
             yield f"{self._graph_id(source)}_{number}", as_json(stack)
 
@@ -99,7 +99,7 @@ class Drawn:
         )
 
     def _items(self, call: int, result: NodeResult | None) -> tuple[dict[str, Item], dict[str, Item]]:
-        """The records of a call: inputs with parameters, and outputs."""
+        """Return the records of a call: inputs with parameters, and outputs."""
         inputs: dict[str, Item] = {}
         outputs: dict[str, Item] = {}
         columns = self.rank.dump.columns
@@ -112,7 +112,7 @@ class Drawn:
         return inputs, outputs
 
     def _index(self, node: Node, result: NodeResult | None) -> float | None:
-        """The number of a node: of a collection the worst of its members."""
+        """Return the number of a node: of a collection the worst of its members."""
         if result is not None:
             self._indexes[node.name] = result.index
         elif node.type is NodeType.COLLECTION and self.comparison is not None:

@@ -42,7 +42,7 @@ class Style:
         return _DROPPED[self.with_digest, self.is_old]
 
     def text(self, value: object) -> str:
-        """A value as text."""
+        """Return a value as text."""
         return rounded(value) if self.is_old and type(value) is float else text(value)
 
 
@@ -54,14 +54,15 @@ _DROPPED = {
 
 
 def text(value: object) -> str:
-    """A value as text without secrets; without single quotes, in which the plugin's page would end."""
+    """Return a value as text without secrets; without single quotes, in which the plugin's page would end."""
     if isinstance(value, str):
         value = redaction.text(value)
     return _NOTHING if value is None else str(value).replace("'", "")
 
 
 def rounded(value: float) -> str:
-    """A float as msprobe 8.1 prints it: six digits behind the point, or behind that of a number with an exponent."""
+    """Return a float as msprobe 8.1 prints it: six digits behind the point, or behind that of a number with an
+    exponent."""
     return f"{value:.6e}" if "e" in str(value) else str(round(value, 6))
 
 
@@ -88,14 +89,14 @@ def item(leaf: object, style: Style) -> Item:
 
 
 def items(columns: Columns, call: int, entry: Any, style: Style) -> Iterator[tuple[int, str, Item]]:
-    """Row, name and content of each record of a call; `entry` is what dump.json has of the call."""
+    """Yield row, name and content of each record of a call; `entry` is what dump.json has of the call."""
     for row in columns.rows(call):
         leaf = _leaf(entry, columns.part[row], columns.path_of(row))
         yield row, text(columns.row_name(row, call)), item(leaf, style)
 
 
 def _leaf(entry: Any, part: int, path: tuple[str, ...]) -> Any:
-    """The record at a path; the list around the gradient of one parameter is no part of it."""
+    """Return the record at a path; the list around the gradient of one parameter is no part of it."""
     for member in _MEMBERS.get(part, ("",)):
         node = entry.get(member) if member else entry
         for key in path:
@@ -121,12 +122,12 @@ def _child(node: Any, key: str) -> Any:
 
 
 def is_output(part: int) -> bool:
-    """Whether records of a part are outputs; parameters and their gradients are listed with the inputs."""
+    """Return whether records of a part are outputs; parameters and their gradients are listed with the inputs."""
     return PARTS[part] == "output"
 
 
 def requires_grad(columns: Columns, row: int, entries: Mapping[str, Any]) -> bool | None:
-    """Whether a tensor takes part in the training, as far as the dump says; msprobe writes it with PyTorch."""
+    """Return whether a tensor takes part in the training, as far as the dump says; msprobe writes it with PyTorch."""
     call = columns.call_of(row)
     leaf = _leaf(entries.get(columns.names[call]), columns.part[row], columns.path_of(row))
     said = leaf.get("requires_grad") if isinstance(leaf, Mapping) else None

@@ -51,12 +51,12 @@ class RequestResult:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every job was done and is clean, everything had a partner, and copies agreed."""
+        """Return whether every job was done and is clean, everything had a partner, and copies agreed."""
         return not self.missing and self.copies_agree and all(o.is_clean and not o.failed for o in self.outcomes)
 
     @property
     def differs(self) -> bool:
-        """Whether something was found that is wrong."""
+        """Return whether something was found that is wrong."""
         return self.first is not None or not self.copies_agree
 
     @property
@@ -105,7 +105,7 @@ class RequestResult:
         return {}
 
     def lines(self) -> Iterator[str]:
-        """The answer of a single job; of several one line each, what is missing, and the first wrong call of all.
+        """Yield the answer of a single job; of several one line each, what is missing, and the first wrong call of all.
 
         Before it are the findings of merging; these are the answer if nothing else is wrong.
         """
@@ -122,7 +122,7 @@ class RequestResult:
 
     @property
     def last(self) -> Words:
-        """The last of these lines, in words."""
+        """Return the last of these lines, in words."""
         if self.first is not None:
             return self.first.last
         if not self.copies_agree:

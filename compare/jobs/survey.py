@@ -53,12 +53,12 @@ class Tally:
 
     @property
     def agreeing(self) -> int:
-        """Pairs that agree."""
+        """Return pairs that agree."""
         return self.equal + self.noise + self.tolerance
 
     @property
     def is_clean(self) -> bool:
-        """Whether all that was looked at agrees, or is exempt."""
+        """Return whether all that was looked at agrees, or is exempt."""
         return not (self.differing or self.unjudged)
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -103,7 +103,7 @@ class Survey:
 
     @property
     def total(self) -> Tally:
-        """All pairs of records together."""
+        """Return all pairs of records together."""
         return sum(self.whole.values(), Tally())
 
 
@@ -137,7 +137,7 @@ def survey(comparison: Comparison, located: Located) -> Survey:
 
 
 def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
-    """The subject of each pair of records, as a place in `Subject`; of records of one side by that side's."""
+    """Return the subject of each pair of records, as a place in `Subject`; of records of one side by that side's."""
     pairs, found = comparison.pairs, np.zeros(len(comparison.grades), np.uint8)
     numbers = {subject: number for number, subject in enumerate(Subject)}
     parsed = [names.parse(pairs.name(place)) for place in range(len(pairs))]
@@ -169,7 +169,7 @@ _EQUAL, _NOISE, _TOLERANCE, _DIFFERING, _OPEN, _EXEMPT = range(6)  # the places 
 
 
 def _states(comparison: Comparison) -> NDArray[np.uint8]:
-    """How each pair of records agrees, as the place of a field of `Tally`."""
+    """Return how each pair of records agrees, as the place of a field of `Tally`."""
     grades = comparison.grades
     found = np.full(len(grades), _DIFFERING, np.uint8)
     found[grades == _PASS] = _TOLERANCE
@@ -201,7 +201,7 @@ def _tallies(
 
 
 def _side(comparison: Comparison, is_golden: bool, event: Event | None) -> Side:
-    """One side, with its name of the first wrong call and of the cells around it there."""
+    """Return one side, with its name of the first wrong call and of the cells around it there."""
     dump, pairs = comparison.golden if is_golden else comparison.target, comparison.pairs
     calls = pairs.golden_calls if is_golden else pairs.target_calls
     name = ""

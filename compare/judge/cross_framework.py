@@ -1,4 +1,5 @@
-"""Verdicts between two frameworks: errors as shares of a tensor's scale, because no two kernels round alike.
+"""Verdicts between two frameworks: errors as shares of a tensor's scale, because kernels of two frameworks round
+differently.
 
 A pair of tensors has four errors, each a difference and the scale that it is divided by:
 
@@ -8,7 +9,7 @@ A pair of tensors has four errors, each a difference and the scale that it is di
 | mean | of the means | root mean square of g |
 | greatest, least | by elements, the greatest difference; by statistics, those of max and min | greatest absolute g |
 
-Scales count up to `UNMASKED`, or as far as the statistic itself reaches. Fused parameters are judged as a whole.
+Scales are limited to `UNMASKED`, or to the statistic itself if that is greater. Fused parameters are judged as a whole.
 """
 
 import math
@@ -31,10 +32,10 @@ from .verdict import PASS, Verdict, counts, wrong
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """How far two tensors are apart, as shares of the golden's scales.
+    """The errors of a pair of tensors, relative to the golden's scales.
 
-    `fine` is the greater of spread and mean, which rounding averages out, `extreme` the greatest of the others,
-    `allowed` the tolerance. `lost` is what no such number shows: NaN, infinities, counts.
+    `fine` is the greater of spread and mean, which average out rounding, `extreme` the greatest of the others,
+    `allowed` the tolerance. `lost` is a difference that these numbers do not show: NaN, infinities, counts.
     """
 
     fine: float
@@ -44,12 +45,13 @@ class Errors:
 
     @property
     def worst(self) -> float:
-        """The greatest of all errors."""
+        """Return the greatest of all errors."""
         return math.inf if self.lost else max(self.fine, self.extreme, 0.0)
 
 
 def _share(difference: float, own: float, scale: float) -> float:
-    """A difference over the scale, or over its own size where that is greater; 0/0 is 0: two zeros are equal."""
+    """Return a difference relative to the scale, or to its own size if that is greater; 0/0 is 0: two zeros are
+    equal."""
     held = max(min(scale, UNMASKED), own)
     if difference == 0:
         return 0.0
@@ -57,9 +59,10 @@ def _share(difference: float, own: float, scale: float) -> float:
 
 
 def widths_are_custom(pairs: Pairs) -> bool:
-    """Whether most pairs of floats are of two widths, so that one side as a whole computes in another.
+    """Return whether most pairs of floating-point tensors have two widths, so that one side as a whole computes in
+    another.
 
-    Else a width that differs is a finding like any other, and what is allowed is the golden's.
+    Otherwise a different width is a finding, and the golden's tolerance applies.
     """
     both = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
     dtypes = []
@@ -72,7 +75,7 @@ def widths_are_custom(pairs: Pairs) -> bool:
 
 
 def errors_by_elements(found: Measures, target: Record, golden: Record, custom: bool = False) -> Errors | None:
-    """The errors between two tensors that were measured; None where a dtype is exact, or nothing was.
+    """Return the errors between two tensors that were measured; None if a dtype is exact, or nothing was measured.
 
     `custom`: the tolerance is that of the coarser of the two dtypes, not of the golden's.
     """
@@ -86,7 +89,7 @@ def errors_by_elements(found: Measures, target: Record, golden: Record, custom: 
         greatest = max(_size(s.max), _size(s.min))
     rms = min(_size(s.norm) / root, greatest) if _is_finite(s.norm) else greatest
     lost = Reason(Why.NON_FINITE_SOMEWHERE, number=found.mismatched, size=found.size) if found.mismatched else None
-    # Where values are greater than a scale may be, every element must be near by its own size.
+    # If values are greater than the largest scale, every element must be close relative to its own size.
     is_near = found.excess * standard_of(golden.dtype).relative <= allowed
     whole, peak = (rms, greatest) if is_near else (0.0, 0.0)
     fine = max(_share(found.euclid / root, whole, rms), _share(abs(found.bias), whole, rms))
@@ -96,7 +99,8 @@ def errors_by_elements(found: Measures, target: Record, golden: Record, custom: 
 def errors_by_statistics(
     t: Statistics, g: Statistics, target: Record, golden: Record, custom: bool = False
 ) -> Errors | None:
-    """The errors that the statistics of two tensors show; None where a dtype is exact. `custom` as above."""
+    """Return the errors that the statistics of two tensors show; None if a dtype is exact. `custom` as in
+    `errors_by_elements`."""
     allowed = allowed_across(target.dtype, golden.dtype, custom)
     if allowed is None:
         return None
@@ -139,7 +143,7 @@ def _size(value: Number) -> float:
 
 
 def judge_errors(errors: Errors) -> Verdict:
-    """The verdict of two tensors by their errors, whatever these were computed from."""
+    """Return the verdict of two tensors by their errors, of elements or of statistics."""
     if errors.lost:
         return wrong(errors.lost)
     found, allowed = errors.worst, errors.allowed
@@ -174,7 +178,7 @@ def combined(parts: Iterable[Record]) -> Statistics | None:
 
 
 def with_parts_judged(comparison: Comparison) -> Comparison:
-    """The comparison in which every part of a fused record has the verdict of the whole, by its statistics."""
+    """Return the comparison in which every part of a fused record has the verdict of the whole, by its statistics."""
     pairs = comparison.pairs
     views = pairs.notes.views
     found: dict[int, Verdict] = {}

@@ -23,10 +23,7 @@ _PARTS = frozenset({"slice", "split", "concat"})
 
 
 def refuse_misfits(target: Dump, rows: Mapping[int, tuple[int, str]]) -> None:
-    """MappingError where a transform that the user declared for a row of the target cannot be done to what it holds.
-
-    `rows`: golden row and transform by target row.
-    """
+    """Raise a MappingError if a transform that the user declared for a row of the target does not fit its record."""
     for row, (_, text) in rows.items():
         if not text:
             continue
@@ -43,7 +40,7 @@ def refuse_misfits(target: Dump, rows: Mapping[int, tuple[int, str]]) -> None:
 
 
 def keeps_elements(view: View) -> bool:
-    """Whether a view only moves elements, which leaves statistics as they are."""
+    """Return whether a view only moves elements, so that statistics do not change."""
     return all(
         transform.is_layout and not any(step.name in _PARTS for step in transform.steps)
         for transform in map(parse, (view.target, view.golden))
@@ -51,7 +48,7 @@ def keeps_elements(view: View) -> bool:
 
 
 def looked_at(target: Record, golden: Record, view: View) -> tuple[Record, Record]:
-    """The two records with their shapes after the view; as they are where it cannot be done to them."""
+    """Return the two records with their shapes after the view, unchanged if the view does not fit them."""
     return _shaped(target, view.target), _shaped(golden, view.golden)
 
 
@@ -60,13 +57,13 @@ def _shaped(record: Record, text: str) -> Record:
         return record
     try:
         return replace(record, shape=parse(text).shape(record.shape))
-    except (MappingError, ValueError):  # a tensor of another shape than the layer's, which comparing shapes will find
+    except (MappingError, ValueError):  # the tensor has another shape than the layer; comparing shapes finds that
         return record
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Two files to be measured; `look` is the verdict where shape and dtype already decide."""
+    """Two files to be measured; `look` is the verdict if shape and dtype already decide."""
 
     row: int
     files: Files
@@ -75,7 +72,7 @@ class _Entry:
 
 
 def files_of(pairs: Pairs, row: int, target: Record, golden: Record) -> Files:
-    """Return the files of a pair of tensors; DumpError where one is outside its dump."""
+    """Return the files of a pair of tensors; raise a DumpError if one is outside its dump."""
     dumps = pairs.target, pairs.golden
     view = pairs.notes.views.get(row, View())
     return Files(
@@ -89,7 +86,7 @@ def files_of(pairs: Pairs, row: int, target: Record, golden: Record) -> Files:
 
 
 class Elements:
-    """The pairs of one comparison whose tensors are to be measured; logs how many could not be read."""
+    """The pairs of one comparison whose tensors have to be measured; the number of unreadable ones is logged."""
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs, self._relation = pairs, pairs.relation
@@ -102,7 +99,7 @@ class Elements:
         return widths_are_custom(self._pairs)
 
     def add(self, row: int, pair: Pair) -> None:
-        """Enter a pair of tensors with files on both sides."""
+        """Add a pair of tensors with files on both sides."""
         target, golden = pair.target, pair.golden
         assert target is not None
         assert golden is not None
@@ -117,7 +114,7 @@ class Elements:
         self._entries.append(_Entry(row, files, math.prod(golden.shape or ()) * 4, look))
 
     def judged(self, effort: Effort) -> Iterator[tuple[int, Verdict, int, Outcome]]:
-        """Row, verdict, equality and outcome of every pair that was entered."""
+        """Yield row, verdict, equality and outcome of every pair that was added."""
         for row, failure in self._outside.items():
             yield row, self._unread(failure), UNKNOWN, Outcome(failure=failure)
         outcomes = measure_all([e.files for e in self._entries], [e.size for e in self._entries], effort)
@@ -140,7 +137,7 @@ class Elements:
             return wrong(Reason(Why.SHAPES_OF_FILES, target=target, golden=golden)), DIFFERENT
         if entry.look is not None:
             return entry.look, DIFFERENT
-        # Across frameworks one value may be stored in two widths; equal numbers are equal there.
+        # Two frameworks may store one value in two widths; equal numbers are equal then.
         are_equal_numbers = measures.excess == 0 and not measures.beyond
         if self._relation.has_other_kernels:
             pair = self._pairs.pair(entry.row)

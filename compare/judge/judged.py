@@ -1,4 +1,4 @@
-"""What a comparison found, in execution order of the target: as columns, and on demand as values with their reasons."""
+"""The result of a comparison, in execution order of the target: as columns, and on demand as objects with reasons."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -26,19 +26,19 @@ from .wording import sentences, statistic_phrase
 Mode = Literal["tensor", "statistics", "digest"]
 
 EQUAL, DIFFERENT, UNKNOWN = 1, 0, -1
-"""What `Comparison.equal` holds for a pair of records."""
+"""Values of `Comparison.equal`."""
 
 NO_CAUSE = len(CAUSES)
-"""What `Comparison.causes` holds for a pair with a verdict."""
+"""Value of `Comparison.causes` for a pair with a verdict."""
 
 _PASS = GRADES.index("pass")
 _INPUTS = [INPUT, PARAMETERS]
 
-_MANY = 20  # records that a notebook shows
+_MANY = 20  # number of records that a notebook shows
 
 
 class Judged:
-    """A pair of records and what was found; `row` is its place in the comparison."""
+    """A pair of records and its verdict; `row` is its position in the comparison."""
 
     __slots__ = ("_comparison", "_pair", "row")
 
@@ -49,35 +49,36 @@ class Judged:
 
     @property
     def pair(self) -> Pair:
-        """The two records."""
+        """Return the two records."""
         if self._pair is None:
             self._pair = self._comparison.pairs.pair(self.row)
         return self._pair
 
     @property
     def grade(self) -> Grade:
-        """The verdict without its reason."""
+        """Return the verdict without its reason."""
         return GRADES[int(self._comparison.grades[self.row])]
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict with its reasons."""
+        """Return the verdict with its reasons."""
         reasons = self._comparison.reasons_at(self.row)
         cause = int(self._comparison.causes[self.row])
         return Verdict(self.grade, reasons, None if cause == NO_CAUSE else CAUSES[cause]) if reasons else PASS
 
     @property
     def equal(self) -> bool | None:
-        """Whether the two are the same to the bit; None where that is not known.
+        """Return whether the two are bitwise equal; None if unknown.
 
-        In tensor mode that means the elements, in digest mode the digests, in statistics mode all four statistics.
+        In tensor mode this refers to the elements, in digest mode to the digests, in statistics mode to all four
+        statistics.
         """
         found = int(self._comparison.equal[self.row])
         return None if found == UNKNOWN else found == EQUAL
 
     @property
     def measures(self) -> Measures | None:
-        """What was measured between the elements, where they were."""
+        """Return the measures between the elements; None if these were not measured."""
         return self._comparison.measures.get(self.row)
 
 
@@ -90,12 +91,12 @@ class JudgedCall:
 
     @property
     def name(self) -> str:
-        """The name that a user knows."""
+        """Return the name shown to the user."""
         return self.calls.name
 
 
 class Side(NamedTuple):
-    """What one side of a comparison is: its dump, and its calls and rows by pair of calls and of records, or -1."""
+    """One side of a comparison: its dump, and its calls and rows by pair of calls and pair of records, or -1."""
 
     dump: Dump
     calls: Ints
@@ -104,7 +105,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Everything that was found between two dumps.
+    """The result of comparing two dumps.
 
     `grades` (indices into `verdict.GRADES`), `causes` (into `reason.CAUSES`, `NO_CAUSE` where there is a verdict) and
     `equal` have one entry per pair of records, `reasons` an entry where a verdict needed measuring. `excess` and
@@ -132,17 +133,17 @@ class Comparison:
     excused: Excused | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Its fields, as those of a dump."""
+        """Return the fields, as `Dump` does."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @property
     def target(self) -> Dump:
-        """The dump under suspicion."""
+        """Return the dump under suspicion."""
         return self.pairs.target
 
     @property
     def golden(self) -> Dump:
-        """The dump that is trusted."""
+        """Return the trusted dump."""
         return self.pairs.golden
 
     @property
@@ -152,7 +153,7 @@ class Comparison:
 
     @cached_property
     def sides(self) -> dict[str, Side]:
-        """Both sides by name: `target`, `golden`."""
+        """Return both sides by name: `target`, `golden`."""
         pairs = self.pairs
         return {
             "target": Side(pairs.target, pairs.target_calls, pairs.target_rows),
@@ -161,14 +162,14 @@ class Comparison:
 
     @cached_property
     def counts(self) -> Counter[Grade]:
-        """How many pairs of records have which grade."""
+        """Return the number of pairs of records with each grade."""
         found = np.bincount(self.grades, minlength=len(GRADES)).tolist()
         return Counter({grade: n for grade, n in zip(GRADES, found, strict=True) if n})
 
     @cached_property
     def is_clean(self) -> bool:
-        """Whether at least one pair was judged, every pair passes or is exempt, and no call is unmatched that should
-        not be."""
+        """Return whether at least one pair was judged, every pair passes or is exempt, and no call is unmatched that
+        should not be."""
         if not self.counts["pass"] or number_differing(self.counts):
             return False
         if not all(cause.is_exempt for cause in self.unjudged):
@@ -179,33 +180,33 @@ class Comparison:
 
     @property
     def noise_of_tensors(self) -> Noise | None:
-        """What judging along the dataflow found, where calls were judged by their tensors."""
+        """Return the result of judging along the dataflow if calls were judged by their tensors; None otherwise."""
         return self.noise if self.noise is not None and self.noise.unseen is None else None
 
     @cached_property
     def unjudged(self) -> Counter[Cause]:
-        """Why pairs of records have no verdict, and how many each."""
+        """Return the number of pairs of records without a verdict, by cause."""
         found = np.bincount(self.causes, minlength=len(CAUSES))[: len(CAUSES)].tolist()
         return Counter({cause: n for cause, n in zip(CAUSES, found, strict=True) if n})
 
     @cached_property
     def is_exempt(self) -> NDArray[np.bool_]:
-        """Which pairs of records have no verdict and could not show a fault."""
+        """Return which pairs of records have no verdict and could not show a fault."""
         return np.isin(self.causes, [n for n, cause in enumerate(CAUSES) if cause.is_exempt])
 
     @cached_property
     def collected(self) -> "dict[str, frozenset[DigestKind]]":
-        """Which kinds of records each side holds at all."""
+        """Return which kinds of records each side contains."""
         return {name: collected(side.dump) for name, side in self.sides.items()}
 
     @cached_property
     def calls(self) -> "JudgedCalls":
-        """All pairs of calls."""
+        """Return all pairs of calls."""
         return JudgedCalls(self)
 
     @cached_property
     def is_input(self) -> NDArray[np.bool_]:
-        """Whether a pair of records is an argument or a parameter of its call, and not a result."""
+        """Return whether a pair of records is an argument or a parameter of its call, and not a result."""
         pairs = self.pairs
         on_target = pairs.target_rows >= 0
         part = np.empty(len(pairs.target_rows), np.uint8)
@@ -214,7 +215,7 @@ class Comparison:
         return np.isin(part, _INPUTS)
 
     def reasons_at(self, row: int) -> Reasons:
-        """Why a pair of records has its grade; nothing for a plain pass."""
+        """Return why a pair of records has its grade; empty for a plain pass."""
         if row in self.reasons:
             return self.reasons[row]
         if self.grades[row] == _PASS:
@@ -228,11 +229,11 @@ class Comparison:
         return (statistic(float(self.excess[row]), NAMES[which], ours[t], theirs[g], standard),)
 
     def reason(self, row: int) -> str:
-        """`because` in sentences."""
+        """Return the reasons of a pair of records as sentences."""
         return sentences(self.reasons_at(row))
 
     def reasons_of(self, start: int, stop: int) -> list[str]:
-        """`reason` of the rows from `start` to `stop`, without a value for each."""
+        """Return `reason` of the rows from `start` to `stop`, without creating an object for each."""
         target, golden = self.target.columns, self.golden.columns
         ours, theirs = ([columns.floats(name) for name in NAMES] for columns in (target, golden))
         part = slice(start, stop)
@@ -256,7 +257,7 @@ class Comparison:
         return found
 
     def _repr_html_(self) -> str:
-        """The counts, and the records that differ, for a notebook."""
+        """Return the counts, and the records that differ, for a notebook."""
         counts = self.counts
         differing = number_differing(counts)
         state = "differs" if differing else "clean" if self.is_clean else "unjudged"
@@ -270,11 +271,11 @@ class Comparison:
         return fragment(state, line, facts, ("record", "verdict", "reason"), rows)
 
     def judged(self, row: int) -> Judged:
-        """One pair of records with its verdict and reason."""
+        """Return one pair of records with its verdict and reason."""
         return Judged(self, row)
 
     def with_verdicts(self, found: Mapping[int, Verdict]) -> "Comparison":
-        """The comparison with these verdicts of some pairs of records; whether those are equal is not known."""
+        """Return the comparison with these verdicts for some pairs of records; whether those are equal is unknown."""
         grades, causes, equal, rows = self.grades.copy(), self.causes.copy(), self.equal.copy(), list(found)
         grades[rows] = [GRADES.index(verdict.grade) for verdict in found.values()]
         causes[rows] = [
@@ -286,7 +287,7 @@ class Comparison:
 
 
 class JudgedCalls:
-    """The pairs of calls of one comparison, each made when it is looked at."""
+    """The pairs of calls of one comparison, created on access."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
@@ -304,7 +305,7 @@ class JudgedCalls:
 
 
 def calls_with(comparison: Comparison, rows: NDArray[np.bool_]) -> Ints:
-    """How many of the marked pairs of records each pair of calls has."""
+    """Return the number of marked pairs of records in each pair of calls."""
     return np.bincount(comparison.pairs.call_of[rows], minlength=len(comparison.pairs))
 
 
@@ -313,7 +314,7 @@ DigestKind = tuple[str, bool]
 
 
 def collected(dump: Dump) -> frozenset[DigestKind]:
-    """Which kinds of records a dump holds at all; `data_mode` leaves whole kinds out."""
+    """Return which kinds of records a dump contains; `data_mode` excludes whole kinds."""
     columns = dump.columns
     is_backward = np.repeat([".backward" in name for name in columns.names], np.diff(columns.starts))
     codes = np.unique(np.frombuffer(columns.part, np.uint8) * 2 + is_backward.astype(np.uint8))
@@ -321,5 +322,5 @@ def collected(dump: Dump) -> frozenset[DigestKind]:
 
 
 def kind_of(record: Record) -> DigestKind:
-    """The part of a call that a record is, and whether it is of a backward call."""
+    """Return the part of a call that a record is, and whether it is of a backward call."""
     return record.part, ".backward" in record.name

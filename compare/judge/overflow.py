@@ -1,4 +1,4 @@
-"""How bad NaN and infinities are at each call of a dump, by its own records.
+"""The severity of NaN and infinities at each call of a dump, by the records of that call.
 
 | level | inputs | outputs |
 |---|---|---|
@@ -7,9 +7,10 @@
 | medium | not finite | finite |
 | high | finite | finite, with a greatest norm of more than 100 times the inputs' |
 
-A tensor is not finite if its Max, Min or Mean is NaN or infinite. Numbers among the arguments do not count, since masks
-are filled with infinities on purpose. Neither do records that show nothing (`says_nothing`): memory that was not
-written yet, and buffers that a call fills; nor the tensor of `masked_fill_`, whose written elements may hold anything.
+A tensor is not finite if its Max, Min or Mean is NaN or infinite. Excluded are: numbers among the arguments, since
+masks are filled with infinities on purpose; records whose values are meaningless (`says_nothing`): memory that was not
+written yet, and buffers that a call fills; the tensor of `masked_fill_`, whose elements that are written may have any
+value.
 """
 
 import math
@@ -29,10 +30,10 @@ Level = Literal["", "medium", "high", "critical"]
 LEVELS: tuple[Level, ...] = ("", "medium", "high", "critical")
 
 GROWTH = 100.0
-"""Of the norm, from the inputs to the outputs."""
+"""Limit of the norm of outputs, in units of the norm of inputs."""
 
 _PARTLY_WRITTEN = ".masked_fill_."
-"""In the name of a function that writes into its first argument."""
+"""Part of the name of a function that writes into its first argument."""
 
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -40,22 +41,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Which parts of a call are its inputs and its outputs."""
+    """The parts of a call that are its inputs and its outputs."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
 OF_ARGUMENTS = Sides((INPUT,), (OUTPUT,))
-"""As in the graphs of mindstudio-probe, whose viewers show these levels: arguments and results alone."""
+"""As in the graphs of mindstudio-probe, whose viewers show these levels: only arguments and results."""
 
 OF_ALL_VALUES = Sides((INPUT, PARAMETERS), (OUTPUT, PARAMETERS_GRAD, DEBUG))
-"""For the report, where *critical* marks the place at which something begins: a module whose weight is NaN passes on
-what an update made, and a gradient of a parameter is a result."""
+"""For the report, in which *critical* marks the origin: a module whose weight is NaN passes on the result of an update,
+and a gradient of a parameter is a result."""
 
 
 def levels(columns: Columns, sides: Sides) -> Sequence[Level]:
-    """The level of each call of a dump."""
+    """Return the level of each call of a dump."""
     size = len(columns.names)
     if not len(columns):
         return [""] * size
@@ -75,7 +76,7 @@ def levels(columns: Columns, sides: Sides) -> Sequence[Level]:
 
 
 def _not_finite(columns: Columns) -> Mask:
-    """Which rows have a maximum, minimum or mean that is not finite."""
+    """Return the rows with a maximum, minimum or mean that is not finite."""
     found: Mask = ~np.isfinite([columns.column(name) for name in ("max", "min", "mean")]).all(axis=0)
     for row, statistics in columns.odd.items():
         numbers = () if statistics is None else (statistics.max, statistics.min, statistics.mean)
@@ -84,7 +85,7 @@ def _not_finite(columns: Columns) -> Mask:
 
 
 def _norms(columns: Columns) -> Floats:
-    """The norms of all rows without their signs, NaN where there is none."""
+    """Return the absolute norms of all rows, NaN if there is none."""
     found: Floats = np.abs(columns.column("norm"))
     for row, statistics in columns.odd.items():
         norm = None if statistics is None else statistics.norm
@@ -93,7 +94,7 @@ def _norms(columns: Columns) -> Floats:
 
 
 def _greatest(call_of: NDArray[np.int64], size: int, norms: Floats, chosen: Mask) -> Floats:
-    """The greatest norm of the chosen rows of each call; -1 where none is known."""
+    """Return the greatest norm of the chosen rows of each call; -1 if there is none."""
     rows = np.flatnonzero(chosen & ~np.isnan(norms))
     found = np.full(size, -1.0)
     np.maximum.at(found, call_of[rows], norms[rows])
@@ -101,7 +102,7 @@ def _greatest(call_of: NDArray[np.int64], size: int, norms: Floats, chosen: Mask
 
 
 def _ignored(columns: Columns) -> Mask:
-    """Which rows show nothing."""
+    """Return the rows whose values are meaningless."""
     found = np.zeros(len(columns), bool)
     found[list(shows_nothing_of(columns))] = True
     for at, name in enumerate(columns.names):

@@ -21,14 +21,13 @@ Grade = Literal["pass", "warning", "error", "unjudged"]
 GRADES: tuple[Grade, ...] = ("pass", "warning", "error", "unjudged")
 
 SEVERITY: tuple[Grade, ...] = ("pass", "unjudged", "warning", "error")
-"""The grades from the least to the most severe: that of several pairs is the most severe of theirs. What could not be
-judged may not be what differs."""
+"""The grades from the least to the most severe: several pairs have the most severe grade of them. A pair that could not
+be judged may be equal, so `unjudged` is less severe than a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one pair, with reasons for everything but a plain pass, and a cause where there is no
-    verdict."""
+    """The verdict on one pair, with reasons unless it is a plain pass, and a cause where there is no verdict."""
 
     grade: Grade
     reasons: Reasons = ()
@@ -36,7 +35,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The reasons in sentences, for printing."""
+        """Return the reasons in sentences, for printing."""
         return wording.sentences(self.reasons)
 
     def __bool__(self) -> bool:
@@ -49,7 +48,7 @@ _DTYPES = {*STANDARDS, *(f"{sign}int{width}" for sign in ("", "u") for width in 
 
 
 def unjudged(cause: Cause, *reasons: Reason) -> Verdict:
-    """Not matched, not readable, not comparable, or no data: never a pass."""
+    """Return the verdict of a pair that is unmatched, unreadable or not comparable, or has no data. Never a pass."""
     return Verdict("unjudged", reasons, cause)
 
 
@@ -59,14 +58,14 @@ def excused(exemption: Exemption, *reasons: Reason) -> Verdict:
 
 
 def wrong(reason: Reason) -> Verdict:
-    """An error."""
+    """Return an error with its reason."""
     return Verdict("error", (reason,))
 
 
 def judge_value(target: Record, golden: Record) -> Verdict:
-    """Two values that are not both tensors: equal or an error.
+    """Return the verdict of two values that are not both tensors: equal or an error.
 
-    NaN equals NaN, and a dtype equals itself in another framework.
+    NaN equals NaN, and a dtype equals the same dtype of another framework.
     """
     a, b = target.value, golden.value
     are_dtypes = target.type.endswith(".dtype") and golden.type.endswith(".dtype")
@@ -78,10 +77,10 @@ def judge_value(target: Record, golden: Record) -> Verdict:
 
 
 def judge_value_across(target: Record, golden: Record) -> Verdict:
-    """Two values of two frameworks, of which at most one is a tensor.
+    """Return the verdict of two values of two frameworks, of which at most one is a tensor.
 
-    Numbers are equal by value, lists and tuples by their elements; a dtype, None, or a number that the other side keeps
-    in a tensor, are what they are called on the other side.
+    Numbers are equal by value, lists and tuples by their elements. A dtype, None, or a number that the other side
+    stores in a tensor is compared with its form on the other side.
     """
     if target.kind == golden.kind == "value" and equal_values(target.value, golden.value):
         return PASS
@@ -97,7 +96,8 @@ def judge_value_across(target: Record, golden: Record) -> Verdict:
 
 
 def _is_in(value: object, tensor: Record) -> bool:
-    """Whether a number is what a tensor of one element holds, or every element of a constant: `0 + y`, `zeros + y`."""
+    """Return whether a number equals the element of a one-element tensor, or every element of a constant: `0 + y`,
+    `zeros + y`."""
     s = tensor.statistics
     if s is None or s.max is None or s.max != s.min or not isinstance(value, int | float):
         return False
@@ -110,7 +110,7 @@ def _is_in(value: object, tensor: Record) -> bool:
 def judge_structure(target: Record, golden: Record, relation: Relation) -> Verdict | None:
     """What two tensors look like before any element is read; None where shape and dtype agree.
 
-    Across frameworks the widths of a dtype differ by custom (indices are int32 here, int64 there), so families count.
+    Two frameworks commonly use other widths of a dtype (indices in int32 and int64), so families are compared.
     """
     if target.shape != golden.shape:
         return wrong(Reason(Why.SHAPES, target=target.shape, golden=golden.shape))
@@ -129,7 +129,7 @@ def same_dtype(target: str, golden: str, relation: Relation) -> bool:
 
 
 def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) -> Verdict:
-    """Two tensors by their elements."""
+    """Return the verdict of two tensors by the measures of their elements."""
     if found.equal or found.excess == found.beyond == 0:
         return PASS
     at = unravel(found.worst, shape) if shape else None
@@ -145,7 +145,7 @@ def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) 
 
 
 def judge_statistics(excess: float, which: str, target: Record, golden: Record, standard: Standard) -> Verdict:
-    """Two tensors by their statistics."""
+    """Return the verdict of two tensors by their statistics."""
     if excess <= 1:
         return PASS
     t, g = getattr(target.statistics, which), getattr(golden.statistics, which)
@@ -153,19 +153,20 @@ def judge_statistics(excess: float, which: str, target: Record, golden: Record, 
 
 
 def statistic(excess: float, which: str, target: object, golden: object, standard: Standard) -> Reason:
-    """One statistic differs beyond its standard."""
+    """Return the reason that one statistic exceeds its standard."""
     return Reason(Why.STATISTIC, name=which, target=target, golden=golden, excess=excess, allowed=standard)
 
 
 def counts(target: NonFinite | None, golden: NonFinite | None) -> Reason | None:
-    """The counts of what is not finite differ; None where they do not, or one side does not count."""
+    """Return the reason that the numbers of non-finite elements differ; None if they agree, or one side has no
+    counts."""
     if target is None or golden is None or target == golden:
         return None
     return Reason(Why.COUNTS, target=target, golden=golden)
 
 
 def judge_gradient(target: Record, golden: Record) -> Verdict | None:
-    """Whether two gradients mean the same thing; None where they do."""
+    """Return the verdict if two gradients have different meanings; None if they have the same."""
     if target.gradient == golden.gradient != "unavailable":
         return None
     for side, gradient in (("target", target.gradient), ("golden", golden.gradient)):
@@ -176,7 +177,7 @@ def judge_gradient(target: Record, golden: Record) -> Verdict | None:
 
 
 def count(verdicts: Mapping[Grade, int]) -> str:
-    """`12 pass, 1 warning, 0 error, 3 unjudged`."""
+    """Return `12 pass, 1 warning, 0 error, 3 unjudged`."""
     return ", ".join(f"{verdicts.get(grade, 0)} {grade}" for grade in GRADES)
 
 
@@ -186,7 +187,7 @@ def number_differing(verdicts: Mapping[Grade, int]) -> int:
 
 
 def path_of(record: Record) -> str:
-    """A record's place within its call: `input.1.0`, `parameters.weight`."""
+    """Return the place of a record in its call: `input.1.0`, `parameters.weight`."""
     return ".".join((record.part, *record.path))
 
 
@@ -195,7 +196,7 @@ def _grade(excess: float, standard: Standard) -> Grade:
 
 
 def unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of an element that is `flat` in C order."""
+    """Return the index of the element at position `flat` in C order."""
     index: list[int] = []
     for length in reversed(shape):
         flat, at = divmod(flat, length)
@@ -204,9 +205,10 @@ def unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def lost_rows(dump: Dump) -> frozenset[int]:
-    """The rows that are null, and that the dump names, with a cause, as what could not be collected of their call.
+    """Return the rows that are null and that the dump lists, with a cause, as values of their call that could not be
+    collected.
 
-    Only calls with such entries are looked at. A part that is named covers all that is inside it.
+    Only calls with such entries are examined. An entry for a part covers everything inside it.
     """
     columns = dump.columns
     return frozenset(
@@ -218,10 +220,11 @@ def lost_rows(dump: Dump) -> frozenset[int]:
 
 
 def _places(columns: Columns, row: int) -> Iterator[str]:
-    """What a dump may call the place of a row, or one around it: `input.1.0`, `input.1` and `input`."""
+    """Yield the names by which a dump may refer to a row, or to a part that contains it: `input.1.0`, `input.1` and
+    `input`."""
     part, path = PARTS[columns.part[row]], columns.path_of(row)
     stems: list[tuple[str, ...]] = [("input",), ("kwargs",)] if part == "input" else [(part,)]
-    if part in ("parameters_grad", "debug"):  # their names have the path only
+    if part in ("parameters_grad", "debug"):  # their names contain only the path
         stems = [()]
     for stem in stems:
         yield from (".".join((*stem, *path[:length])) for length in range(len(path) + 1))

@@ -1,4 +1,4 @@
-"""Sentences made of reasons. Decisions read the reasons, never these."""
+"""Sentences for reasons. Decisions read the reasons, never the sentences."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ from msprobe.compare.core.standard import EXACT, Standard
 from msprobe.store.record import NonFinite
 
 _OTHER = {"target": "golden", "golden": "target", "MindSpore": "PyTorch", "PyTorch": "MindSpore"}
-_MAX_VALUE = 60  # a value that is longer is cut
+_MAX_VALUE = 60  # longer values are cut
 
 
 def sentences(reasons: Iterable[Reason]) -> str:
@@ -31,7 +31,7 @@ def reason_phrase(reason: Reason) -> Phrase:
     words = _WORDS[reason.why]
     if not isinstance(words, str):
         return words(reason)
-    # Whose limit decided, where that is not built in.
+    # The source of the limit that decided, unless it is built in.
     by = phrase(" ({whose} limit)", whose=phrase(reason.names[0])) if reason.names else ""
     return phrase(words, r=reason, there=_OTHER.get(reason.side, ""), by=by)
 
@@ -42,7 +42,7 @@ def reasons_phrase(reasons: Iterable[Reason]) -> Words:
 
 
 def limits_phrase(limits: Limits) -> Phrase:
-    """Return the noise limits in one line; that of a calibration warns if its run was wrong itself."""
+    """Return the noise limits in one line; those of a calibration include a warning if its run was wrong."""
     if limits.source is LimitSource.EXACT:
         return phrase("noise limits: exact (no tolerance)")
     if limits.source is LimitSource.BUILT_IN:
@@ -71,7 +71,7 @@ def statistic_phrase(excess: float, which: str, target: Any, golden: Any, standa
     """Return how one statistic exceeds its standard, with a full stop."""
     template, are_numbers = _beyond(which, standard), isinstance(target, float) and isinstance(golden, float)
     if template and are_numbers and math.isfinite(target) and math.isfinite(golden) and math.isfinite(excess):
-        return template % (excess, target, golden)  # as `_differing` says it of most records, without phrases
+        return template % (excess, target, golden)  # as `_differing` formats most records, without phrases
     return f"{_differing(excess, which, target, golden, standard)}."
 
 

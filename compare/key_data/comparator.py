@@ -43,7 +43,7 @@ COLUMNS = (
 
 
 def rows(found: Iterable[Row]) -> Iterator[tuple[Cell, ...]]:
-    """One row of cells per pair."""
+    """Yield one row of cells per pair."""
     for row in found:
         key = row.key
         yield (
@@ -72,7 +72,7 @@ _PAIRS = 1000  # in a batch: opening files is work too
 
 
 def judge_pairs(pairs: Sequence[Pair], processes: int) -> list[Row]:
-    """The row of every pair, in order; with one process, in this one. The rows are the same for any number."""
+    """Return the row of every pair, in order; with one process, in this one. The rows are the same for any number."""
     batches = [[pairs[at] for at in batch] for batch in bundles([size_of(pair) for pair in pairs], BATCH, _PAIRS)]
     return _judged(batches, min(processes, cores()))
 

@@ -47,7 +47,7 @@ class Key:
 
 
 def files_by_key(spot: ValueFolder, *, by_index: bool) -> Iterator[tuple[Key, str]]:
-    """Every file of a spot with its key. Saves of an index without a file are logged."""
+    """Yield every file of a spot with its key. Saves of an index without a file are logged."""
     files = set(spot.folder.files)
     saves = saves_at(spot, by_index=by_index)
     here = [saved for saved in saves if saved.record.file in files]
@@ -67,7 +67,7 @@ def _id(saved: Saved, spot: ValueFolder) -> tuple[Part, ...]:
 
 
 def _part(text: str) -> Part:
-    """A number as a number, if it is written as one writes it: `3`, not `03`."""
+    """Return a number as a number, if it is written as one writes it: `3`, not `03`."""
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text
 
 
@@ -105,7 +105,7 @@ def find(root: Path) -> SingleTree:
 
 
 def pair(target: SingleTree, golden: SingleTree) -> list[Pair]:
-    """Every file of both trees once, sorted by tag, step, rank, micro step and id."""
+    """Return every file of both trees once, sorted by tag, step, rank, micro step and id."""
     found: list[Pair] = []
     left, right = _by_place(target), _by_place(golden)
     for place in left.keys() | right.keys():
@@ -118,7 +118,7 @@ def pair(target: SingleTree, golden: SingleTree) -> list[Pair]:
 
 
 def _by_place(tree: SingleTree) -> dict[tuple[object, ...], list[ValueFolder]]:
-    """The spots of one micro step: those beside the folders of micro steps count as of the first one."""
+    """Return the spots of one micro step: those beside the folders of micro steps count as of the first one."""
     found: dict[tuple[object, ...], list[ValueFolder]] = defaultdict(list)
     for spot in tree.spots:
         found[spot.tag, spot.step, spot.rank, spot.micro_step or 0].append(spot)
@@ -126,7 +126,7 @@ def _by_place(tree: SingleTree) -> dict[tuple[object, ...], list[ValueFolder]]:
 
 
 def _by_key(spots: Sequence[ValueFolder], by_index: bool) -> dict[Key, dict[str, Path]]:
-    """The files of each key, usually one, by their paths in the tree."""
+    """Return the files of each key, usually one, by their paths in the tree."""
     found: dict[Key, dict[str, Path]] = defaultdict(dict)
     for spot in spots:
         for key, file in files_by_key(spot, by_index=by_index):
@@ -135,7 +135,7 @@ def _by_key(spots: Sequence[ValueFolder], by_index: bool) -> dict[Key, dict[str,
 
 
 def _join(target: dict[str, Path], golden: dict[str, Path]) -> Iterator[tuple[Path | None, Path | None]]:
-    """The files of one key: equal paths belong together, the rest by their order."""
+    """Yield the files of one key: equal paths belong together, the rest by their order."""
     if len(target) == len(golden) == 1:
         yield from zip(target.values(), golden.values(), strict=True)
         return
@@ -158,12 +158,12 @@ class Row:
 
 
 def judge_all(pairs: Sequence[Pair]) -> list[Row]:
-    """One row per pair, in their order: the task of a worker process."""
+    """Return one row per pair, in their order: the task of a worker process."""
     return [judge(pair) for pair in pairs]
 
 
 def judge(pair: Pair) -> Row:
-    """The row of one pair, `unjudged` where a side is missing or cannot be read."""
+    """Return the row of one pair, `unjudged` where a side is missing or cannot be read."""
     problems: list[Reason] = []
     target, golden = (_opened(path, problems) for path in (pair.target, pair.golden))
     shapes = None if target is None else target.shape, None if golden is None else golden.shape
@@ -181,7 +181,7 @@ def judge(pair: Pair) -> Row:
 
 
 def lost(pair: Pair, how: str) -> Row:
-    """The row of a pair whose worker processes died over it; `how` is a sentence."""
+    """Return the row of a pair whose worker processes died over it; `how` is a sentence."""
     reason = Reason(Why.PROCESS_DIED, name=how.removesuffix("."), names=(str(pair.target), str(pair.golden)))
     return Row(pair.key, None, None, None, unjudged(Cause.FAILED, reason))
 
@@ -226,7 +226,7 @@ def _compared(target: Tensor, golden: Tensor) -> tuple[SymmetricMeasures | None,
 
 
 def _mapped(tensor: Tensor) -> Array:
-    """A tensor of which any part can be had without the whole."""
+    """Return a tensor of which any part can be had without the whole."""
     if isinstance(tensor, np.ndarray):
         return tensor
     with open_tensor(tensor.path) as file:
@@ -234,7 +234,7 @@ def _mapped(tensor: Tensor) -> Array:
 
 
 def _common(target: Array, golden: Array) -> tuple[Array, Array]:
-    """Both cut to the common minimum of each axis; flattened first where they differ in the number of axes."""
+    """Return both cut to the common minimum of each axis; flattened first where they differ in the number of axes."""
     if target.ndim != golden.ndim:
         target, golden = target.reshape(-1), golden.reshape(-1)
     cut = tuple(slice(min(lengths)) for lengths in zip(target.shape, golden.shape, strict=True))

@@ -250,7 +250,7 @@ def short(finding: Divergence) -> str:
 
 
 def short_phrase(finding: Divergence) -> Phrase:
-    """The same as a phrase."""
+    """Return the same as a phrase."""
     return phrase("{name} in {cell}: {kind}", name=finding.name, cell=finding.cell, kind=kind_phrase(finding))
 
 
@@ -260,7 +260,7 @@ def full(finding: Divergence) -> str:
 
 
 def full_phrase(finding: Divergence) -> Phrase:
-    """The same as a phrase."""
+    """Return the same as a phrase."""
     place = f" ({finding.file}:{finding.line})" if finding.file else ""
     text = phrase("{call}: {reason}", call=short_phrase(finding), reason=reason_phrase(finding))
     return phrase("{text}{place}", text=text, place=place)

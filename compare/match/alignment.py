@@ -70,7 +70,7 @@ def longest_chain(pairs: Indices) -> Indices:
 
 
 def common_ends(n: int, m: int, same: Callable[[int, int], bool]) -> tuple[int, int]:
-    """How many items two sequences of these lengths share at the beginning, and how many others at the end."""
+    """Return how many items two sequences of these lengths share at the beginning, and how many others at the end."""
     shorter = min(n, m)
     head = next((at for at in range(shorter) if not same(at, at)), shorter)
     tails = range(shorter - head)
@@ -89,7 +89,8 @@ def _piece(left: list[int], right: list[int]) -> Indices:
 
 
 def _search(left: list[int], right: list[int], i: int, j: int, n: int, m: int) -> tuple[Indices, int, int]:
-    """The shortest edit path from (i, j), followed to (n, m) or through `WINDOW` edits: its matches and its end."""
+    """Return the shortest edit path from (i, j), followed to (n, m) or through `WINDOW` edits: its matches and its
+    end."""
     furthest = {1: 0}
     trace: list[dict[int, int]] = []
     width, height = n - i, m - j

@@ -55,18 +55,18 @@ class Side:
         self._places.clear()
 
     def stem(self, i: int) -> str:
-        """The stem of call i as the golden side would say it, a cell's without `Cell` or `Module`."""
+        """Return the stem of call i as the golden side would say it, a cell's without `Cell` or `Module`."""
         return self.stem_of(self.names[i])
 
     def stem_of(self, name: Name) -> str:
-        """The stem of any call's name as the golden side would say it."""
+        """Return the stem of any call's name as the golden side would say it."""
         key = name.kind in _CELLS, name.stem
         if key not in self._stems:
             self._stems[key] = self._golden_stem(name)
         return self._stems[key]
 
     def parent_name(self, i: int) -> str | None:
-        """The name of the enclosing cell's call, None at the root."""
+        """Return the name of the enclosing cell's call, None at the root."""
         return self.dump.parent(i) if self._has_parents else None
 
     def place(self, i: int) -> Hashable:
@@ -79,11 +79,11 @@ class Side:
         return self._places[i]
 
     def look(self, i: int) -> Hashable:
-        """The place with the paths, shapes and arguments of the records."""
+        """Return the place with the paths, shapes and arguments of the records."""
         return self.place(i), self.again[i], self.contents(i)
 
     def form(self, i: int) -> Hashable:
-        """The place with the paths and ranks of the records."""
+        """Return the place with the paths and ranks of the records."""
         columns = self.dump.columns
         ranks = [(row, None if (shape := columns.shape(row)) is None else len(shape)) for row in columns.rows(i)]
         return self.place(i), tuple([(columns.part[at], columns.path_of(at), columns.kind[at], n) for at, n in ranks])
@@ -93,12 +93,12 @@ class Side:
         return self.stem(i), self.names[i].direction, self.again[i], self.contents(i)
 
     def named(self, i: int) -> Hashable:
-        """The whole name; of an API, whose number alone says little, with its place."""
+        """Return the whole name; of an API, whose number alone says little, with its place."""
         name = self.names[i]
         return identity(name.text), self.again[i], () if name.kind == "cell" else self.place(i)
 
     def as_recorded(self, i: int) -> Hashable:
-        """The whole name, the enclosing cell and the records, nothing of it learned."""
+        """Return the whole name, the enclosing cell and the records, nothing of it learned."""
         return self.names[i].text, self.parent_name(i), self.again[i], self.contents(i)
 
     def shapes(self, i: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -114,7 +114,7 @@ class Side:
         return tuple([(columns.path_of(row), columns.shape(row)) for row in rows])
 
     def makers(self, i: int) -> list[int]:
-        """The calls that returned the tensors which call i received, as far as the dump says so."""
+        """Return the calls that returned the tensors which call i received, as far as the dump says so."""
         columns = self.dump.columns
         sources = (source_of(columns.source[row]) for row in columns.rows(i) if columns.part[row] == INPUT)
         found = (self.dump.place.get(source.call, -1) for source in sources if source.part == "output")
@@ -143,12 +143,12 @@ class Side:
 
 
 def identity(name: str) -> str:
-    """The name under which a call is looked for: `X.parameters_grad` and `X.parameters_grad.0` are one."""
+    """Return the name under which a call is looked for: `X.parameters_grad` and `X.parameters_grad.0` are one."""
     return name[:-2] if name.endswith(".parameters_grad.0") else name
 
 
 def bare_stem(name: Name) -> str:
-    """The stem; of a cell, path and class without `Cell` or `Module`."""
+    """Return the stem; of a cell, path and class without `Cell` or `Module`."""
     return name.stem.partition(".")[2] if name.kind in _CELLS else name.stem
 
 
@@ -164,7 +164,7 @@ def word(name: Name) -> str:
 
 
 def seem_recomputed(calls: Iterable[Name]) -> list[bool]:
-    """Which calls are the second run of a recomputed cell, in a dump that does not mark them.
+    """Return which calls are the second run of a recomputed cell, in a dump that does not mark them.
 
     A run of forward calls between backward calls is one where most of it still waits for a backward from before: the
     next micro step would begin only after all of them.

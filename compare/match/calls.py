@@ -40,7 +40,7 @@ NO_PAIRS: Mapping[int, int] = {}
 def match_calls(
     target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: Mapping[int, int] = NO_PAIRS
 ) -> list[Match]:
-    """Pairs of calls, rising in `target`; each call of either side is in one pair at most.
+    """Return pairs of calls, rising in `target`; each call of either side is in one pair at most.
 
     A call with several candidates stays unmatched, except where they cannot be told apart at all. `by_user` are the
     user's pairs, golden call by target call.
@@ -116,16 +116,16 @@ class Pairing:
         self.chain = longest_chain(pairs)
 
     def is_open(self) -> bool:
-        """Whether both sides still have unmatched calls whose order means something."""
+        """Return whether both sides still have unmatched calls whose order means something."""
         sides = (self.golden_of, self.target.in_order), (self.target_of, self.golden.in_order)
         return all(any(partner < 0 and ok for partner, ok in zip(*side, strict=True)) for side in sides)
 
     def free(self) -> tuple[list[int], list[int]]:
-        """The unmatched calls of both sides."""
+        """Return the unmatched calls of both sides."""
         return [i for i, j in enumerate(self.golden_of) if j < 0], [j for j, i in enumerate(self.target_of) if i < 0]
 
     def gaps(self) -> Iterator[tuple[list[int], list[int]]]:
-        """The unmatched calls between neighbours of the chain, where both sides have some."""
+        """Yield the unmatched calls between neighbours of the chain, where both sides have some."""
         in_target, in_golden = self.target.in_order, self.golden.in_order
         x = y = 0
         for a, b in (*self.chain, (len(self.target), len(self.golden))):
@@ -137,7 +137,7 @@ class Pairing:
             x, y = a + 1, b + 1
 
     def aligned(self, left: list[int], right: list[int], key: Key, *, only_if_as_many: bool = False) -> Indices:
-        """Calls of both sides aligned by a key."""
+        """Return calls of both sides aligned by a key."""
         keys = [key(self.target, i) for i in left], [key(self.golden, j) for j in right]
         if only_if_as_many:
             counts = Counter(keys[0]), Counter(keys[1])
@@ -192,11 +192,11 @@ class Pairing:
             self.fill_by_alignment()
 
     def looks_paired(self, i: int) -> bool:
-        """Whether target call i (-1: none) has a partner that looks like it."""
+        """Return whether target call i (-1: none) has a partner that looks like it."""
         return i >= 0 <= self.golden_of[i] and self.target.look(i) == self.golden.look(self.golden_of[i])
 
     def forwards_differ(self, i: int, j: int) -> bool:
-        """Whether both backward calls have forward calls, and those are no pair."""
+        """Return whether both backward calls have forward calls, and those are no pair."""
         left, right = self.target.dump.counterpart(i, "forward"), self.golden.dump.counterpart(j, "forward")
         return left >= 0 <= right and self.golden_of[left] != right
 
@@ -233,7 +233,7 @@ def _stem(side: Side, i: int) -> Hashable:
 
 
 def _crosses(pairs: Indices, i: int, j: int) -> bool:
-    """Whether a pair stands in another order than its neighbours in a list of pairs."""
+    """Return whether a pair stands in another order than its neighbours in a list of pairs."""
     at = bisect(pairs, (i, j))
     return (at > 0 and pairs[at - 1][1] >= j) or (at < len(pairs) and pairs[at][1] <= j)
 
@@ -424,8 +424,8 @@ def part_strangers(pairing: Pairing, by_user: Container[int]) -> None:
 
 
 def _are_made_elsewhere(pairing: Pairing, ours: Collection[int], theirs: Collection[int]) -> bool:
-    """Whether calls that made what a pair of calls received have no partner on one side at least, and no two of both
-    sides are a pair."""
+    """Return whether calls that made what a pair of calls received have no partner on one side at least, and no two of
+    both sides are a pair."""
     partners = {pairing.golden_of[one] for one in ours}
     is_alone = -1 in partners or any(pairing.target_of[one] < 0 for one in theirs)
     return bool(ours and theirs) and is_alone and partners.isdisjoint(theirs)
@@ -460,7 +460,7 @@ def _take(pairing: Pairing, by_user: Mapping[int, int]) -> None:
 
 
 def _equal_ends(pairing: Pairing) -> Indices:
-    """Pairs from the beginning and from the end, as far as the calls were recorded alike."""
+    """Return pairs from the beginning and from the end, as far as the calls were recorded alike."""
     target, golden = pairing.target, pairing.golden
     left, right = ([n for n, ok in enumerate(side.in_order) if ok] for side in (target, golden))
     head, tail = common_ends(

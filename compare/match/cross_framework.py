@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def match_frameworks(target: Dump, golden: Dump, by_user: UserPairs) -> Pairs:
-    """Every call of both dumps once (but for fused parameters), in the target's execution order."""
+    """Return every call of both dumps once (but for fused parameters), in the target's execution order."""
     from msprobe.compare.counterparts.search import find_counterparts  # here: one framework needs no table, and no yaml
     from msprobe.mapping.api import load_table
 
@@ -58,7 +58,8 @@ def match_frameworks(target: Dump, golden: Dump, by_user: UserPairs) -> Pairs:
 
 
 def _guiding(target: Dump, golden: Dump, calls: Mapping[int, int]) -> dict[int, int]:
-    """The user's pairs that guide the search: forward calls of one kind. All others count too, and guide nothing."""
+    """Return the user's pairs that guide the search: forward calls of one kind. All others count too, and guide
+    nothing."""
     found = {}
     for i, j in calls.items():
         mine, theirs = target.names[i], golden.names[j]
@@ -68,7 +69,7 @@ def _guiding(target: Dump, golden: Dump, calls: Mapping[int, int]) -> dict[int, 
 
 
 def _label(target: Dump, golden: Dump, i: int, j: int) -> MatchedBy:
-    """`name` where both sides call it alike, but for `Cell` and `Module` and the number."""
+    """Return `name` where both sides call it alike, but for `Cell` and `Module` and the number."""
     mine, theirs = target.names[i], golden.names[j]
     if bare_stem(mine) != bare_stem(theirs) or mine.direction != theirs.direction:
         return "structure"
@@ -131,7 +132,7 @@ NO_REASONS: Mapping[int, Reason] = {}
 def join_by_meaning(
     target: Dump, golden: Dump, calls: Sequence[Match], by_user: UserPairs, without: Mapping[int, Reason] = NO_REASONS
 ) -> Pairs:
-    """The pairs of records of all calls, by the table of functions and the rules of the user."""
+    """Return the pairs of records of all calls, by the table of functions and the rules of the user."""
     from msprobe.mapping.api import load_table
 
     from .records import Records
@@ -158,8 +159,8 @@ _KINDS = frozenset(["bool", "int", "float", "complex"])
 
 
 def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
-    """Whether target call `i` and golden call `j` are forward calls of functions whose first results, both tensors, are
-    of two families of dtypes.
+    """Return whether target call `i` and golden call `j` are forward calls of functions whose first results, both
+    tensors, are of two families of dtypes.
 
     One side may make its mask of booleans from the start, the other of floats that it casts later: `ones(n, n,
     dtype=bool)` and `ones((n, n)).astype(bool)`. Nothing of the two can be compared but what comes of them.
@@ -173,7 +174,7 @@ def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
 
 
 def _first_result(dump: Dump, call: int) -> str:
-    """The family of the dtype of a call's first result; empty where that is no tensor."""
+    """Return the family of the dtype of a call's first result; empty where that is no tensor."""
     columns = dump.columns
     first = next((row for row in columns.rows(call) if columns.part[row] == OUTPUT), None)
     return "" if first is None or columns.kind[first] != TENSOR else family(columns.dtype(first))

@@ -26,7 +26,7 @@ from .user_mapping import NOTHING, UserPairs, with_rows
 
 
 def match(target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: UserPairs = NOTHING) -> Pairs:
-    """Every call of both dumps once, in the target's execution order, with golden-only calls where they belong.
+    """Return every call of both dumps once, in the target's execution order, with golden-only calls where they belong.
 
     `by_user` are the pairs of the user's mapping.
     """
@@ -49,7 +49,7 @@ def match(target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: UserPairs
 
 
 def _is_one_program(target: Dump, golden: Dump) -> bool:
-    """Whether both sides make the same calls in the same order, with the same shapes inside the same cells.
+    """Return whether both sides make the same calls in the same order, with the same shapes inside the same cells.
 
     Numbers and texts among the arguments are not asked: where all names, cells and shapes agree, an argument that
     differs is a finding, not another call.
@@ -73,7 +73,8 @@ def _is_one_program(target: Dump, golden: Dump) -> bool:
 
 
 def _translated(source: Columns, into: Columns) -> NDArray[np.int32]:
-    """The paths of one side in the numbers of the other; paths that the other does not have get numbers behind."""
+    """Return the paths of one side in the numbers of the other; paths that the other does not have get numbers
+    behind."""
     numbers = {path: n for n, path in enumerate(into.paths)}
     table = np.array([numbers.setdefault(path, len(numbers)) for path in source.paths] or [0], np.int32)
     return table[np.frombuffer(source.path, np.int32)]
@@ -111,8 +112,8 @@ _Argument = list[tuple[Place, int, tuple[str, ...]]]
 def _respelled(
     left: Mapping[Place, int], right: Mapping[Place, int], ours: Columns, theirs: Columns
 ) -> dict[Place, int]:
-    """The golden's places, in which an argument that is passed by position on one side and by keyword on the other has
-    the target's.
+    """Return the golden's places, in which an argument that is passed by position on one side and by keyword on the
+    other has the target's.
 
     Two such arguments are one where they are equal, or where they are all that is left of two of one type.
     """
@@ -166,7 +167,7 @@ def _types(argument: _Argument, columns: Columns) -> object:
 
 
 def _placed(parts: Iterable[int], paths: Iterable[int], rows: Iterable[int]) -> dict[Place, int]:
-    """The rows by their places, in order."""
+    """Return the rows by their places, in order."""
     seen: Counter[tuple[int, int]] = Counter()
     found: dict[Place, int] = {}
     for part, path, row in zip(parts, paths, rows, strict=True):
@@ -176,7 +177,7 @@ def _placed(parts: Iterable[int], paths: Iterable[int], rows: Iterable[int]) -> 
 
 
 def _join_records(left: Mapping[Place, int], right: Mapping[Place, int]) -> tuple[Rows, Rows]:
-    """The rows of both sides joined by their places, in the left's order; -1 for none.
+    """Return the rows of both sides joined by their places, in the left's order; -1 for none.
 
     A right-only record stands behind the nearest earlier right record of the same part that has a partner, or without
     one at the end of its part.

@@ -66,7 +66,7 @@ def fused_views(pairs: Pairs, orders: Orders = MappingProxyType({})) -> dict[int
 
 
 def _forward_of(dump: Dump, call: int) -> int:
-    """The first forward call of the module that a call belongs to; the call itself where that is not known."""
+    """Return the first forward call of the module that a call belongs to; the call itself where that is not known."""
     name = dump.names[call]
     forward = dump.counterpart(call, "forward") if name.direction == "backward" else -1
     return dump.place.get(f"{name.stem}.forward.0", call) if forward < 0 else forward
@@ -75,7 +75,7 @@ def _forward_of(dump: Dump, call: int) -> int:
 def fused_in_one_framework(
     target: Dump, golden: Dump, found: Sequence[Match]
 ) -> tuple[list[Match], dict[tuple[bool, int], Sequence[int]]]:
-    """The pairs of calls with those of parts and their whole, and the orders of the parts.
+    """Return the pairs of calls with those of parts and their whole, and the orders of the parts.
 
     Modules of one name whose parameters have other shapes may be a part and a whole, as `up` and one that computes the
     gate, too. What ran inside of a part is no counterpart of what ran inside of the whole.
@@ -109,8 +109,9 @@ def fused_in_one_framework(
 
 
 def order_of_parts(whole: Dump, parts: Dump, call: int, calls: Sequence[int]) -> Sequence[int]:
-    """The forward calls of a whole's parts in the order in which these stand in it; none where their elements show that
-    they are no slices of it, as where those of every head stand together. Without elements, as they were called."""
+    """Return the forward calls of a whole's parts in the order in which these stand in it; none where their elements
+    show that they are no slices of it, as where those of every head stand together. Without elements, as they were
+    called."""
     columns = whole.columns
     rows = [
         row for row in columns.rows(call) if columns.part[row] == PARAMETERS and columns.max[row] > columns.min[row]
@@ -131,7 +132,8 @@ def order_of_parts(whole: Dump, parts: Dump, call: int, calls: Sequence[int]) ->
 
 
 def _fit(whole: "np.ndarray[Any, Any]", pieces: "Sequence[np.ndarray[Any, Any]]") -> bool:
-    """Whether most of some tensors are nearly the slices of another in this order; what is updated drifts apart."""
+    """Return whether most of some tensors are nearly the slices of another in this order; what is updated drifts
+    apart."""
     is_near, at = [], 0
     for piece in pieces:
         mine, there = piece.astype(np.float64), whole[at : at + len(piece)].astype(np.float64)
@@ -149,19 +151,19 @@ def _same_parameter(dump: Dump, call: int, path: tuple[str, ...]) -> int:
 
 
 def _owns(dump: Dump, call: int) -> bool:
-    """Whether a call is the forward of a module with parameters."""
+    """Return whether a call is the forward of a module with parameters."""
     name = dump.names[call]
     return name.kind == "cell" and name.direction == "forward" and _first_parameter(dump, call) is not None
 
 
 def _has_other_parameters(target: Dump, a: int, golden: Dump, b: int) -> bool:
-    """Whether a pair are the forward calls of modules whose first parameters have other shapes."""
+    """Return whether a pair are the forward calls of modules whose first parameters have other shapes."""
     both = _owns(target, a) and _owns(golden, b)
     return both and _first_parameter(target, a) != _first_parameter(golden, b)
 
 
 def _calls_inside(dump: Dump, modules: set[int]) -> set[int]:
-    """The calls of modules, and those that ran inside them; `modules` are forward calls."""
+    """Return the calls of modules, and those that ran inside them; `modules` are forward calls."""
     found = {call for module in modules for call in _calls_of(dump, module) if call >= 0}
     for call, parent in enumerate(dump.parents):
         while parent >= 0 and parent not in found:
@@ -172,7 +174,7 @@ def _calls_inside(dump: Dump, modules: set[int]) -> set[int]:
 
 
 def groups(views: Mapping[int, View], target_rows: Ints, golden_rows: Ints) -> list[tuple[int, ...]]:
-    """The numbers of pairs whose parts make up one whole."""
+    """Return the numbers of pairs whose parts make up one whole."""
     found: dict[tuple[bool, int], list[int]] = {}
     for number, view in views.items():
         if view.is_part and view != SUM:
@@ -182,7 +184,7 @@ def groups(views: Mapping[int, View], target_rows: Ints, golden_rows: Ints) -> l
 
 
 def fused_targets(target: Dump, golden: Dump, candidates: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """Pairs of a target layer with each golden layer of which it is made, forward, backward and the gradients.
+    """Yield pairs of a target layer with each golden layer of which it is made, forward, backward and the gradients.
 
     Of the golden calls that a target call could be, those are its parts whose first parameters make up its own.
     """
@@ -203,13 +205,13 @@ def _first_parameter(dump: Dump, call: int) -> Shape | None:
 
 
 def _calls_of(dump: Dump, call: int) -> tuple[int, int, int]:
-    """A cell's call forward and backward, and the gradients of its parameters; -1 for each that there is not."""
+    """Return a cell's call forward and backward, and the gradients of its parameters; -1 for each that there is not."""
     stem = f"{dump.names[call].stem}.parameters_grad"
     return call, dump.counterpart(call, "backward"), dump.place.get(f"{stem}.0", dump.place.get(stem, -1))
 
 
 def _slices(whole: Shape | None, parts: Sequence[Shape | None]) -> list[str]:
-    """The slice of each part; nothing where the parts are no parts of the whole."""
+    """Return the slice of each part; nothing where the parts are no parts of the whole."""
     known = [p for p in parts if p is not None and whole and len(p) == len(whole) and p != whole]
     if not whole or len(known) < len(parts):
         return []

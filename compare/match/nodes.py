@@ -28,7 +28,8 @@ _Given = tuple[Source | _Made | None, ...]
 
 
 def pair_nodes(target: Side, golden: Side, known: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Pairs of kernels and of parameters, besides those that are known (golden call by target call); no other calls.
+    """Yield pairs of kernels and of parameters, besides those that are known (golden call by target call); no other
+    calls.
 
     The two of a pair have one scope, the same shapes and arguments, and are given the same parameters and results of
     kernels that are a pair. Of several the one of the same name is taken, else none. Where results of kernels without a
@@ -56,7 +57,7 @@ def pair_nodes(target: Side, golden: Side, known: Mapping[int, int]) -> Iterator
 
 
 def _nodes(side: Side) -> list[int]:
-    """The kernels and parameters of a graph, in the order of the dump: producers come first."""
+    """Return the kernels and parameters of a graph, in the order of the dump: producers come first."""
     prefixes = f"{KERNEL}.", f"{PARAMETER}."
     return [at for at, name in enumerate(side.dump.columns.names) if name.startswith(prefixes)]
 
@@ -86,7 +87,8 @@ def _translated(given: _Given, golden_of: Mapping[int, int]) -> _Given:
 
 
 def _may_be_given(mine: _Given, theirs: _Given, target_of: Mapping[int, int]) -> bool:
-    """Whether what two calls are given is the same as far as it is known: results without a pair may be anything."""
+    """Return whether what two calls are given is the same as far as it is known: results without a pair may be
+    anything."""
     return all(
         a == b if a is not None else isinstance(b, _Made) and b.by not in target_of
         for a, b in zip(mine, theirs, strict=True)

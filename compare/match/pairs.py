@@ -24,7 +24,7 @@ MatchedBy = Literal["name", "renumbered", "structure", "mapping", "fuzzy", ""]
 
 
 def equal_values(a: object, b: object) -> bool:
-    """Whether two values mean the same: 1 and 1.0, a tuple and a list."""
+    """Return whether two values mean the same: 1 and 1.0, a tuple and a list."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(equal_values(x, y) for x, y in zip(a, b, strict=True))
     return bool(a == b) or (a != a and b != b)
@@ -39,7 +39,7 @@ class Pair:
 
     @property
     def record(self) -> Record:
-        """The target's record, or the golden's where the target has none."""
+        """Return the target's record, or the golden's where the target has none."""
         record = self.target or self.golden
         assert record is not None
         return record
@@ -56,14 +56,14 @@ class CallPair:
 
     @property
     def call(self) -> Call:
-        """The target's call, or the golden's where the target has none."""
+        """Return the target's call, or the golden's where the target has none."""
         call = self.target or self.golden
         assert call is not None
         return call
 
     @property
     def name(self) -> str:
-        """The name that a user knows: the target's, or the golden's where the target has no such call."""
+        """Return the name that a user knows: the target's, or the golden's where the target has no such call."""
         return self.call.name
 
 
@@ -173,7 +173,7 @@ class Pairs(Sequence[CallPair]):
     notes: Notes = field(default_factory=Notes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Its fields, as those of a dump."""
+        """Return its fields, as those of a dump."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def __len__(self) -> int:
@@ -204,29 +204,29 @@ class Pairs(Sequence[CallPair]):
 
     @cached_property
     def call_of(self) -> Ints:
-        """The pair of calls that each pair of records belongs to."""
+        """Return the pair of calls that each pair of records belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def rows(self, at: int) -> range:
-        """The pairs of records of a pair of calls."""
+        """Return the pairs of records of a pair of calls."""
         return range(self._bounds[at], self._bounds[at + 1])
 
     @cached_property
     def _bounds(self) -> "memoryview[int]":
-        """`starts`, of which single elements are read faster from this."""
+        """Return `starts`, of which single elements are read faster from this."""
         return self.starts.data
 
     def pair(self, row: int) -> Pair:
-        """One pair of records."""
+        """Return one pair of records."""
         return Pair(_record(self.target, int(self.target_rows[row])), _record(self.golden, int(self.golden_rows[row])))
 
     def are_tensors(self, row: int) -> bool:
-        """Whether a pair has two records and both are tensors."""
+        """Return whether a pair has two records and both are tensors."""
         t, g = self.target_rows.item(row), self.golden_rows.item(row)
         return t >= 0 and g >= 0 and self.target.columns.kind[t] == self.golden.columns.kind[g] == TENSOR
 
     def name(self, at: int) -> str:
-        """The name of a pair of calls, as `CallPair.name`, without making it."""
+        """Return the name of a pair of calls, as `CallPair.name`, without making it."""
         call = self.target_calls.item(at)
         return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[self.golden_calls.item(at)]
 
@@ -237,7 +237,7 @@ JoinRecords = Callable[[Match, int], tuple[Rows, Rows]]
 
 
 def pairs_of(target: Dump, golden: Dump, matches: Sequence[Match], join: JoinRecords) -> Pairs:
-    """The pairs of records of all calls."""
+    """Return the pairs of records of all calls."""
     target_rows: list[int] = []
     golden_rows: list[int] = []
     starts = [0]
@@ -269,7 +269,7 @@ def _record(dump: Dump, row: int) -> Record | None:
 
 
 def _side(dump: Dump, at: int, rows: Ints) -> tuple[Call | None, list[Record | None]]:
-    """A call, and the records of some rows, of which others may be of other calls."""
+    """Return a call, and the records of some rows, of which others may be of other calls."""
     call = dump.calls[at] if at >= 0 else None
     own = {} if call is None else dict(enumerate(call.records, dump.columns.starts[at]))
     return call, [own.get(row) or _record(dump, row) for row in rows.tolist()]

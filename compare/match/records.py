@@ -78,17 +78,17 @@ class Item:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the record is a tensor."""
+        """Return whether the record is a tensor."""
         return self.columns.kind[self.row] == TENSOR
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape of a tensor; None for anything else."""
+        """Return the shape of a tensor; None for anything else."""
         return self.columns.shape(self.row)
 
     @property
     def norm(self) -> float:
-        """The norm of a tensor, NaN where it is not known."""
+        """Return the norm of a tensor, NaN where it is not known."""
         return self.columns.norm[self.row]
 
 
@@ -96,7 +96,8 @@ Items = Sequence[Item]
 
 
 def has_inner_node_gradients(dump: Dump) -> bool:
-    """Whether backward calls of a dump hold the gradients of PyTorch's last inner node, in its order: msprobe's do."""
+    """Return whether backward calls of a dump hold the gradients of PyTorch's last inner node, in its order: msprobe's
+    do."""
     return dump.framework == "pytorch" and dump.format_version == 0
 
 
@@ -114,7 +115,7 @@ class Records:
         self._operands = Operands(target, golden, partners)
 
     def join(self, i: int, j: int, rule: ApiRule | None = None) -> Joined:
-        """The records of target call `i` and golden call `j`; `rule` is the user's for this pair."""
+        """Return the records of target call `i` and golden call `j`; `rule` is the user's for this pair."""
         left, right = self._items(0, i), self._items(1, j)
         mine, theirs = self._dumps[0].names[i], self._dumps[1].names[j]
         pair: Correspondence | None = None
@@ -178,7 +179,7 @@ class Records:
         return pair
 
     def _places(self, side: int, name: Name) -> list[str]:
-        """The arguments of a call (of a backward call, of its forward), as places: `0`, `1`, `axis`."""
+        """Return the arguments of a call (of a backward call, of its forward), as places: `0`, `1`, `axis`."""
         call, columns = self._dumps[side].place.get(names.counterpart(name.text, "forward")), self._dumps[side].columns
         rows = [] if call is None else [row for row in columns.rows(call) if PARTS[columns.part[row]] == "input"]
         return list(dict.fromkeys(path[0] for row in rows if (path := columns.path_of(row))))
@@ -330,7 +331,7 @@ def cell_argument(record: OneSidedRecord) -> Partnerless | None:
 
 
 def _expected(item: Item, pair: Correspondence, is_ms: bool) -> object:
-    """The value of an argument at which both sides agree although only one was given it; `_UNKNOWN` without one.
+    """Return the value of an argument at which both sides agree although only one was given it; `_UNKNOWN` without one.
 
     A dropped argument of MindSpore with the value None may be anything.
     """
@@ -392,8 +393,8 @@ class Operands:
         self._goldens = set(self._golden_of.values())
 
     def exchanged(self, i: int, j: int) -> list[int]:
-        """The golden's rows of the two operands, or in a backward call of their gradients, of calls of one framework
-        whose operands stand in the other order; none where they do not."""
+        """Return the golden's rows of the two operands, or in a backward call of their gradients, of calls of one
+        framework whose operands stand in the other order; none where they do not."""
         names = self._dumps[0].names[i], self._dumps[1].names[j]
         if any(name.kind != "api" or operation_word(name.stem) not in COMMUTATIVE for name in names):
             return []
@@ -408,7 +409,7 @@ class Operands:
         return [item.row for item in own] if found and len(own) == _OPERANDS and self.are_crossed(*found) else []
 
     def are_crossed(self, left: Items, right: Items) -> bool:
-        """Whether two operands of each side, in the order of their places, belong together crosswise."""
+        """Return whether two operands of each side, in the order of their places, belong together crosswise."""
         for score in (self._by_look, self._by_origin, self._by_values):
             straight = score(left[0], right[0]) + score(left[1], right[1])
             crossed = score(left[0], right[1]) + score(left[1], right[0])
@@ -443,15 +444,15 @@ class Operands:
 
 
 def _of_part(dump: Dump, call: int, part: str) -> list[Item]:
-    """The records of one part of a call, by their paths."""
+    """Return the records of one part of a call, by their paths."""
     columns = dump.columns
     rows = (row for row in columns.rows(call) if PARTS[columns.part[row]] == part)
     return [Item(columns, row, PARTS[columns.part[row]], path := columns.path_of(row), path) for row in rows]
 
 
 def _two_operands(part: Part, left: Items, right: Items) -> tuple[list[Item], list[Item]] | None:
-    """The operands of both sides (the gradients of them, of a backward call), each side's in the order of their keys;
-    None where a call has not two of them, or an argument besides: `alpha` weighs one of them."""
+    """Return the operands of both sides (the gradients of them, of a backward call), each side's in the order of their
+    keys; None where a call has not two of them, or an argument besides: `alpha` weighs one of them."""
     mine, theirs = ([item for item in items if item.part == part] for items in (left, right))
     keys = {item.key for item in mine}
     if not len(mine) == len(theirs) == len(keys) == _OPERANDS or None in keys or keys != {i.key for i in theirs}:
@@ -556,7 +557,7 @@ class _Nearest:
             group.sort(key=lambda one: one[:2])
 
     def take(self, item: Item) -> Item | None:
-        """The nearest to a tensor, which is free no more; None where none of its shape is left."""
+        """Return the nearest to a tensor, which is free no more; None where none of its shape is left."""
         group, norm = self._free.get(item.shape) if item.shape is not None else None, item.norm
         if not group:
             return None
@@ -609,7 +610,7 @@ def _pair_leftovers(left: Items, right: Items, partner: dict[int, Item]) -> None
 
 
 def _view(mine: Item, theirs: Item, may_turn: bool) -> View | None:
-    """The transform of the record that has one, where it is a tensor.
+    """Return the transform of the record that has one, where it is a tensor.
 
     `may_turn`: the primitive may have been constructed to transpose an argument, which no dump tells but the shape.
     """

@@ -144,7 +144,7 @@ def _rows_named(dump: Dump, wanted: Iterable[str]) -> dict[str, int]:
 
 
 def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -> Iterable[tuple[int, int]]:
-    """The calls whose mapped records all lie in one call of the other side."""
+    """Return the calls whose mapped records all lie in one call of the other side."""
     partners: dict[int, set[int]] = {}
     for row, (other, _) in rows.items():
         partners.setdefault(target.columns.call_of(row), set()).add(golden.columns.call_of(other))
@@ -152,14 +152,14 @@ def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -
 
 
 def placed_calls(dump: Dump) -> "list[PlacedCall]":
-    """The calls of a dump as the rules of layers see them."""
+    """Return the calls of a dump as the rules of layers see them."""
     from msprobe.mapping.layer_tree import PlacedCall  # here: as above
 
     return [PlacedCall(text, dump.parent(at), dump.calls.stack(at)) for at, text in enumerate(dump.columns.names)]
 
 
 def with_rows(pairs: Pairs, by_user: UserPairs) -> Pairs:
-    """The pairs with those of single records that the user made; their former partners are unmatched."""
+    """Return the pairs with those of single records that the user made; their former partners are unmatched."""
     if not by_user.rows:
         return pairs
     made = {row: other for row, (other, _) in by_user.rows.items()}

@@ -97,7 +97,7 @@ def block(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
 
 
 def by_numpy(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
-    """The same without the kernel."""
+    """Return the same without the kernel."""
     parts = 2 if target.dtype.kind == "c" or golden.dtype.kind == "c" else 1
     with np.errstate(all="ignore"):
         g = _as_floats(golden, parts)
@@ -138,7 +138,8 @@ def by_numpy(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
 def _with_differences(
     found: Block, relative: Array, absolute: Floats, size: Floats, least: float, rule: Rule, parts: int
 ) -> Block:
-    """The same block with what follows from its differences; `size` are the golden's magnitudes, `least` the least."""
+    """Return the same block with what follows from its differences; `size` are the golden's magnitudes, `least` the
+    least."""
     greatest = float(relative.max())
     at, (share, share_at) = int(absolute.argmax()), _share(absolute, size, found.scale, rule)
     excess = float(share[share_at])
@@ -156,12 +157,12 @@ def _with_differences(
 
 
 def _dot(x: Floats, y: Floats) -> float:
-    """The sum of x y, in pieces that no BLAS shares among threads: sums would depend on how many there are."""
+    """Return the sum of x y, in pieces that no BLAS shares among threads: sums would depend on how many there are."""
     return sum((float(np.dot(x[at : at + _DOT], y[at : at + _DOT])) for at in range(0, x.size, _DOT)), 0.0)
 
 
 def wide_sums(target: Array, golden: Array) -> NDArray[np.longdouble]:
-    """The five sums of a block in numpy's widest float, for what leaves the range of float64."""
+    """Return the five sums of a block in numpy's widest float, for what leaves the range of float64."""
     parts = 2 if target.dtype.kind == "c" or golden.dtype.kind == "c" else 1
     t, g = _as_floats(target, parts), _as_floats(golden, parts)
     t, g, _, _ = _without_non_finite(t, g, g, parts)
@@ -196,7 +197,8 @@ def _halves(array: Array) -> tuple[Floats, Floats]:
 def _without_non_finite(
     t: Floats, g: Floats, d: Floats, parts: int
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-    """Both sides and their difference with zeros where either is not finite, and which elements are mismatched."""
+    """Return both sides and their difference with zeros where either is not finite, and which elements are
+    mismatched."""
     hidden = ~(np.isfinite(t) & np.isfinite(g))
     same = (t == g) | (np.isnan(t) & np.isnan(g))
     wrong = (hidden & ~same).reshape(-1, parts).any(axis=1)
@@ -215,7 +217,7 @@ def _relative(t: Array, g: Array, least: float) -> Array:
 
 
 def _share(absolute: Floats, size: Floats, scale: float, rule: Rule) -> tuple[Floats, int]:
-    """How much of what is allowed each element differs, and where most; 0 / 0 is 0, x / 0 is infinity."""
+    """Return how much of what is allowed each element differs, and where most; 0 / 0 is 0, x / 0 is infinity."""
     share = absolute / (rule.absolute * scale + rule.relative * size)
     at = int(share.argmax())
     if share[at] != share[at]:  # argmax finds NaN first

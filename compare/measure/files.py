@@ -101,7 +101,7 @@ def _key(files: Files) -> str:
 
 
 def _outcome(kept: Any) -> Outcome:
-    """An outcome as the journal gives it back: `astuple`, through JSON."""
+    """Return an outcome as the journal gives it back: `astuple`, through JSON."""
     measures, failure, shapes, statistics = kept
     return Outcome(
         None if measures is None else Measures(*measures),
@@ -145,7 +145,7 @@ def share_of_files(files: Files, absolute: float, relative: float) -> float | No
 
 
 def _viewed(tensor: Any, view: str) -> Any:
-    """A tensor in the other's layout, for which it is read whole."""
+    """Return a tensor in the other's layout, for which it is read whole."""
     if not view:
         return tensor
     from msprobe.mapping.transform import parse
@@ -155,7 +155,7 @@ def _viewed(tensor: Any, view: str) -> Any:
 
 
 def _open(name: str, as_dumped: bool) -> Any:
-    """The tensor in a file, read piece by piece where it can be."""
+    """Return the tensor in a file, read piece by piece where it can be."""
     from msprobe.store.npy import open_npy
 
     path = Path(name)

@@ -53,7 +53,8 @@ class Objects:
 def excess(
     target: Statistics, golden: Statistics, size: int, standard: Standard, same_rounding: bool = True
 ) -> tuple[float, str]:
-    """How many times its allowance the worst statistic differs, and which one that is; (0.0, "") where all are equal.
+    """Return how many times its allowance the worst statistic differs, and which one that is; (0.0, "") where all are
+    equal.
 
     `excesses_of` of one pair.
     """
@@ -66,11 +67,12 @@ def excesses_of(
     standards: Sequence[Standard],
     same_rounding: bool = True,
 ) -> list[tuple[float, str]]:
-    """`excesses` of pairs whose statistics may be anything, with the name of the worst; (0.0, "") where all are equal.
+    """Return `excesses` of pairs whose statistics may be anything, with the name of the worst; (0.0, "") where all are
+    equal.
 
     A statistic that only one side has is an infinite excess. So is another count of true elements, or of those that are
-    not finite (first, because NaN hides every statistic), where both sides have a count. Booleans and None are
-    compared for equality.
+    not finite (first, because NaN hides every statistic), where both sides have a count. Booleans and None are compared
+    for equality.
     """
     table = [[(getattr(t, name), getattr(g, name)) for t, g in pairs] for name in NAMES]
     equal = [
@@ -113,7 +115,7 @@ def _counts_differ(target: Number | NonFinite, golden: Number | NonFinite) -> bo
 
 
 def _is_cast(number: Number, of: Number) -> bool:
-    """Whether a number is an integer that was cast to float32, as msprobe casts the extremes of integers."""
+    """Return whether a number is an integer that was cast to float32, as msprobe casts the extremes of integers."""
     return type(number) is float and type(of) is int and number == float(np.float32(of))
 
 
@@ -161,7 +163,7 @@ def excesses(
     is_plain: bool = False,
     objects: Objects | None = None,
 ) -> tuple[Floats, NDArray[np.int8]]:
-    """How many times its allowance the worst statistic (a place in `NAMES`) differs, and which it is, per pair.
+    """Return how many times its allowance the worst statistic (a place in `NAMES`) differs, and which it is, per pair.
 
     NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side is an
     infinite excess. A one-element tensor's norm is compared without its sign, which some writers keep. `size` is the

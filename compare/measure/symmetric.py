@@ -70,7 +70,7 @@ def measure_symmetric(target: Tensor, golden: Tensor) -> SymmetricMeasures:
 
 
 def _operands(t: Array, g: Array) -> tuple[Array, Array]:
-    """Both sides in one dtype that can be subtracted."""
+    """Return both sides in one dtype that can be subtracted."""
     if t.dtype.kind in "bui" and g.dtype.kind in "bui":
         common: np.dtype[Any] = np.dtype(np.int64)
         if t.dtype.kind == g.dtype.kind == "u":
@@ -123,5 +123,5 @@ def _shares(ratio: Array, distance: Array, size: Array) -> tuple[float, int, int
 
 
 def _greater(a: float, b: float) -> float:
-    """The greater of two, NaN being greater than everything."""
+    """Return the greater of two, NaN being greater than everything."""
     return a if a != a or a >= b else b

@@ -211,7 +211,7 @@ def _together(found: list[Block], pieces: Pieces, unit: FloatFormat | None, one_
 
 
 def _greatest(values: list[tuple[float, int]], length: int) -> tuple[float, int]:
-    """The greatest of the blocks' greatest values and its flat index; of equals the first."""
+    """Return the greatest of the blocks' greatest values and its flat index; of equals the first."""
     at = max(range(len(values)), key=lambda at: values[at][0], default=0)
     if not values or values[at][1] < 0:
         return 0.0, -1
@@ -257,7 +257,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _units(ulps: float, unit: FloatFormat) -> float:
-    """`Block.ulps` is in halves of the golden's power of two."""
+    """Return `Block.ulps` is in halves of the golden's power of two."""
     try:
         return math.ldexp(ulps, unit.digits - 1)
     except OverflowError:
@@ -266,5 +266,5 @@ def _units(ulps: float, unit: FloatFormat) -> float:
 
 @lru_cache(maxsize=64)
 def _name_of(dtype: np.dtype[Any]) -> str:
-    """A dtype's name, the same for both byte orders; numpy puts it together each time."""
+    """Return a dtype's name, the same for both byte orders; numpy puts it together each time."""
     return dtype.name

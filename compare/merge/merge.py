@@ -39,7 +39,8 @@ class Choice:
     compare_index: tuple[str, ...] = ()
 
     def places_of(self, name: str) -> list[int]:
-        """The places of the entries that a record's name contains, with a dot or the end of the name behind them."""
+        """Return the places of the entries that a record's name contains, with a dot or the end of the name behind
+        them."""
         text = f"{name}."
         return [at for at, entry in enumerate(self.api) if f"{entry}." in text]
 
@@ -72,7 +73,7 @@ def read_choice(path: Path) -> Choice:
 
 
 def _texts(path: Path, inputs: dict[Any, Any], key: str, hint: str) -> tuple[str, ...]:
-    """A list of texts, each once; nothing where the key is missing or has no value."""
+    """Return a list of texts, each once; nothing where the key is missing or has no value."""
     value = inputs.get(key)
     if value is None:
         return ()
@@ -127,7 +128,7 @@ class Merged:
 
     @property
     def lacking(self) -> dict[tuple[str, ...], list[int]]:
-        """The ranks by the records that they lack and another rank has; none that lacks nothing."""
+        """Return the ranks by the records that they lack and another rank has; none that lacks nothing."""
         found: dict[tuple[str, ...], list[int]] = {}
         for rank, cells in self.cells.items():
             if names := tuple(key[0] for key in self.keys if key not in cells):
@@ -136,14 +137,14 @@ class Merged:
 
     @property
     def verdicts(self) -> Verdicts:
-        """The records that are in the result, and what was asked for and is not. A record that some rank has is there:
-        the stages of a pipeline have other calls."""
+        """Return the records that are in the result, and what was asked for and is not. A record that some rank has is
+        there: the stages of a pipeline have other calls."""
         gaps = {Absent.ENTRY: len(self.absent), Absent.MEASURE: sum(map(len, self.without.values()))}
         return Verdicts(len(self.keys), gaps=gaps)
 
     @property
     def answer(self) -> Words:
-        """The last line: the number of records, and how much that was asked for is not there."""
+        """Return the last line: the number of records, and how much that was asked for is not there."""
         number = f"{len(self.keys)} record{'s' * (len(self.keys) != 1)}"
         ranks = f"{len(self.cells)} rank{'s' * (len(self.cells) != 1)}"
         return last_line(f"merged: {number} of {ranks}", self.verdicts)
@@ -159,11 +160,11 @@ class Merged:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """The headings of every sheet."""
+        """Return the headings of every sheet."""
         return (NAME, *(f"rank{rank}" for rank in self.cells))
 
     def rows(self, measure: str) -> Iterator[tuple[Cell, ...]]:
-        """One row per record: its name, and the measure at every rank; empty where a rank has no such record."""
+        """Yield one row per record: its name, and the measure at every rank; empty where a rank has no such record."""
         at = self.measures.index(measure)
         for key in self.keys:
             of_ranks = (known.get(key) for known in self.cells.values())
@@ -219,7 +220,7 @@ def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choic
     cells: dict[int, dict[Key, tuple[Cell, ...]]] = {}
 
     def place_of(name: str) -> int | None:
-        """The place of the first entry that a record belongs to; None where it was not asked for."""
+        """Return the place of the first entry that a record belongs to; None where it was not asked for."""
         places = choice.places_of(name)
         used.update(places)
         return places[0] if places else None
@@ -273,7 +274,7 @@ def _cells(table: Table, measures: Sequence[str], place_of: Callable[[str], int 
 
 
 def _in_order(sequences: Sequence[Sequence[Key]]) -> list[Key]:
-    """Every key once; one that only later tables have stands behind the key that it follows there."""
+    """Return every key once; one that only later tables have stands behind the key that it follows there."""
     follows: dict[Key | None, Key | None] = {None: None}  # a chain from None to None
     for sequence in sequences:
         before: Key | None = None
@@ -312,7 +313,7 @@ def write_workbook(path: Path, merged: Merged) -> None:
 
 
 def _set(sheet: Any, cell: Cell) -> Any:
-    """A cell as it is, but for a share, which is a number that is shown in percent."""
+    """Return a cell as it is, but for a share, which is a number that is shown in percent."""
     if (part := share(cell)) is None:
         return cell
     from openpyxl.cell import WriteOnlyCell

@@ -36,7 +36,7 @@ _DECIMAL = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 
 def measures_of(mode: Mode) -> tuple[str, ...]:
-    """The headings of a mode's measures: what stands between the six columns of names and the values."""
+    """Return the headings of a mode's measures: what stands between the six columns of names and the values."""
     titles = [column.title for column in columns(mode, with_stack=False)]
     return tuple(titles[6 : titles.index(TARGET)])
 
@@ -55,7 +55,7 @@ class Table:
     is_sheet: bool = False
 
     def picked(self, wanted: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
-        """The cells below these headings, row by row; empty where the table has no such heading or the row ends.
+        """Yield the cells below these headings, row by row; empty where the table has no such heading or the row ends.
 
         Shares are texts, wherever they come from.
         """
@@ -108,15 +108,15 @@ def _csv_rows(path: Path) -> Iterator[Sequence[Cell]]:
 
 
 def _cell(text: str) -> Cell:
-    """The number that a text is; anything else stays text."""
+    """Return the number that a text is; anything else stays text."""
     if _WHOLE.fullmatch(text):
         return int(text)
     return number(float(text)) if _DECIMAL.fullmatch(text) else text
 
 
 def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
-    """The rows of the first sheet that has records, and of further ones with the same headings: there a large table
-    goes on. Before it may stand a sheet that sums it up."""
+    """Yield the rows of the first sheet that has records, and of further ones with the same headings: there a large
+    table goes on. Before it may stand a sheet that sums it up."""
     from openpyxl import load_workbook
 
     with open_input(path) as file:
@@ -134,7 +134,8 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
 
 
 def _to_the_end(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Cell]]:
-    """The rows that hold something; after many that do not the sheet is at its end, whatever its last row claims."""
+    """Yield the rows that hold something; after many that do not the sheet is at its end, whatever its last row
+    claims."""
     empty = 0
     for row in map(_filled, rows):
         empty = 0 if row else empty + 1
@@ -145,7 +146,7 @@ def _to_the_end(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Cell]]:
 
 
 def _filled(row: Sequence[Any]) -> tuple[Cell, ...]:
-    """A row without the empty cells behind it."""
+    """Return a row without the empty cells behind it."""
     end = len(row)
     while end and row[end - 1] is None:
         end -= 1

@@ -76,7 +76,7 @@ class LawJudgement(NamedTuple):
 
     @property
     def is_broken(self) -> bool:
-        """Whether the target does not keep it."""
+        """Return whether the target does not keep it."""
         return self.target.off > self.bound
 
 
@@ -213,7 +213,7 @@ class Amplification(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether noise does not explain it."""
+        """Return whether noise does not explain it."""
         return self.ratio > self.limit
 
 
@@ -280,19 +280,19 @@ def amplifications(
 
 
 def is_counting(size: int, is_constant: bool) -> bool:
-    """Whether an output shows the error of its elements."""
+    """Return whether an output shows the error of its elements."""
     return size >= _FEW and not is_constant
 
 
 def least_error(kind: Sequence[OutputChange], rounding: float, others: Unchanged) -> float:
-    """The element error that the kernels of a kind add at least: the rounding of the output."""
+    """Return the element error that the kernels of a kind add at least: the rounding of the output."""
     return rounding * max(others.unit, max(change.unit for change in kind))
 
 
 def own_error(
     kind: Sequence[OutputChange], rounding: float = _ROUNDING, others: Unchanged = NOTHING_UNCHANGED
 ) -> float:
-    """The element error that the kernels of a kind add; at least the rounding of the output.
+    """Return the element error that the kernels of a kind add; at least the rounding of the output.
 
     They add no more than any of several calls shows whose inputs hardly differ.
     """
@@ -312,7 +312,8 @@ def own_error(
 
 
 def coarse_error(kind: Sequence[OutputChange]) -> float:
-    """The element error of those kernels of a kind that round to fewer bits than the others; 0 if there are none.
+    """Return the element error of those kernels of a kind that round to fewer bits than the others; 0 if there are
+    none.
 
     It shows where inputs are alike: several calls differ there by about the same, as one fault does not. If there is
     one such call only, those at its place in other layers count that differ by far more than their inputs.
@@ -336,7 +337,7 @@ def coarse_error(kind: Sequence[OutputChange]) -> float:
 
 
 def begins(change: OutputChange) -> bool:
-    """Whether an output differs by far more than rounding to its dtype, and its inputs hardly differ."""
+    """Return whether an output differs by far more than rounding to its dtype, and its inputs hardly differ."""
     spread = change.output.spread
     is_coarse = spread > COARSE and is_counting(change.output.size, change.is_constant)
     received = max(change.spread, change.inputs)
@@ -354,7 +355,7 @@ def _worst_statistic(change: OutputChange, own: float) -> tuple[float, float, fl
 
 
 def _quartile_of_others(ratios: Sequence[float], own: float) -> float:
-    """The upper quartile of sorted ratios without one of them; 0 where there are no others."""
+    """Return the upper quartile of sorted ratios without one of them; 0 where there are no others."""
     if len(ratios) < 2:
         return 0.0
     at = (3 * (len(ratios) - 2) + 3) // 4

@@ -72,7 +72,7 @@ class OutputEvidence(ABC):
 
     @abstractmethod
     def _judge(self) -> Mapping[int, ResidualJudgement]:
-        """The judgements of all outputs that differ, as far as there is evidence."""
+        """Return the judgements of all outputs that differ, as far as there is evidence."""
 
     @abstractmethod
     def evidence(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float) -> Evidence:
@@ -80,41 +80,43 @@ class OutputEvidence(ABC):
 
     @abstractmethod
     def floor(self, row: int) -> float:
-        """The relative rounding error of one call that writes this tensor, in the coarsest class of the two runs."""
+        """Return the relative rounding error of one call that writes this tensor, in the coarsest class of the two
+        runs."""
 
     @abstractmethod
     def _is_coarse(self, row: int) -> bool:
-        """Whether an output is as coarse as others of its precision class."""
+        """Return whether an output is as coarse as others of its precision class."""
 
     @abstractmethod
     def _tiny_faults(self, reproducible: int) -> Iterable[int]:
         """Of the outputs of the only call that differs, beside so many that do not: those that are no noise."""
 
     def rounding(self, row: int) -> float:
-        """The relative error of a tensor up to which two kernels may differ that both compute in float32 inside."""
+        """Return the relative error of a tensor up to which two kernels may differ that both compute in float32
+        inside."""
         dtype, _ = self._aligned.look(1, row)
         return _KERNELS_DIFFER + self.unit_of(dtype)
 
     @staticmethod
     def unit_of(dtype: str) -> float:
-        """The spacing of a dtype in half precision; 0 for any other."""
+        """Return the spacing of a dtype in half precision; 0 for any other."""
         return _HALF_UNITS.get(canonical(dtype), 0.0)
 
     @property
     def most_of_sums(self) -> float:
-        """How many times its inputs' relative error a parameter's gradient may differ, which is a sum over positions:
-        errors of operands that all positions share do not average out."""
+        """Return how many times its inputs' relative error a parameter's gradient may differ, which is a sum over
+        positions: errors of operands that all positions share do not average out."""
         return 0.0
 
     def hidden(self, row: int, evidence: Evidence) -> float:
-        """The error, as a share of an output, up to which it was judged to be rounding."""
+        """Return the error, as a share of an output, up to which it was judged to be rounding."""
         if evidence.bound == evidence.bound:
             return evidence.bound
         return max(evidence.explained, self.floor(row))
 
     def rounding_of(self, dtype: str) -> float:
-        """The relative rounding error of one call that writes a tensor of a dtype: sums of two kernels differ by some
-        units in float32, and are rounded to half precision once or twice; two frameworks may add up in it."""
+        """Return the relative rounding error of one call that writes a tensor of a dtype: sums of two kernels differ by
+        some units in float32, and are rounded to half precision once or twice; two frameworks may add up in it."""
         unit = _HALF_UNITS.get(canonical(dtype))
         if unit is None:
             return _KERNELS_DIFFER
@@ -132,12 +134,12 @@ class OutputEvidence(ABC):
         return KernelPrecision.OPAQUE
 
     def is_side_product(self, row: int, event: Event) -> bool:
-        """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
-        the memory that it was handed (batch statistics of BatchNorm)."""
+        """Return whether an output is none that the operation defines, and nobody uses it: what a kernel saves for
+        itself, or the memory that it was handed (batch statistics of BatchNorm)."""
         return False
 
     def ignores_order(self, row: int) -> bool:
-        """Whether an output looks the same in whatever order its inputs are joined."""
+        """Return whether an output looks the same in whatever order its inputs are joined."""
         return False
 
     def unseen(self, noise: Sequence[int]) -> Unseen | None:
@@ -146,7 +148,7 @@ class OutputEvidence(ABC):
         return None
 
     def classes(self) -> Iterable[PrecisionClass]:
-        """The operations that are coarser throughout than float32."""
+        """Return the operations that are coarser throughout than float32."""
         return ()
 
     def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
@@ -169,15 +171,16 @@ class OutputEvidence(ABC):
         return False if tensors else None
 
     def _is_never_reproducible(self, row: int) -> bool:
-        """Whether a calibration has seen that calls of this kind need not give the same bits twice."""
+        """Return whether a calibration has seen that calls of this kind need not give the same bits twice."""
         return False
 
     def kind(self, row: int, event: Event) -> Kind:
-        """The kind of an output, by what was called."""
+        """Return the kind of an output, by what was called."""
         return Kind(stem_of(event), event.direction, output_of(event, self._aligned.path(0, row)))
 
     def differing(self, event: Event) -> list[int]:
-        """The pairs of tensors among the outputs of a pair of calls that differ, and are not those of calls inside."""
+        """Return the pairs of tensors among the outputs of a pair of calls that differ, and are not those of calls
+        inside."""
         aligned = self._aligned
         if not event.is_matched:
             return []
@@ -185,7 +188,8 @@ class OutputEvidence(ABC):
         return rows if event in aligned.innermost else [r for r in rows if aligned.judged_elsewhere(r) < 0]
 
     def _is_rewritten(self) -> bool:
-        """Whether what is computed from a call that one side alone makes is not equal to the bit: rounding, or more."""
+        """Return whether what is computed from a call that one side alone makes is not equal to the bit: rounding, or
+        more."""
         aligned = self._aligned
         if not any(aligned.unmatched_place):
             return False
@@ -207,11 +211,11 @@ class OutputEvidence(ABC):
 
     @cached_property
     def _have_drifted(self) -> bool:
-        """Whether parameters differ by no more than earlier steps explain."""
+        """Return whether parameters differ by no more than earlier steps explain."""
         return any(reason.why in DRIFT for reasons in self._aligned.comparison.reasons.values() for reason in reasons)
 
     def _is_noise_seen(self) -> bool:
-        """Whether an output of equal inputs differs by what is known to be noise."""
+        """Return whether an output of equal inputs differs by what is known to be noise."""
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
         return any(one is not None and not one.is_wrong and one.is_of is not KernelPrecision.OPAQUE for one in known)
 
@@ -255,7 +259,8 @@ class OutputEvidence(ABC):
         return {r for r in found if not self._is_never_reproducible(r)}
 
     def _shows_rounding(self, event: Event) -> bool:
-        """Whether another kernel might have given other bits: of constants, as zeros, a product rounds nothing."""
+        """Return whether another kernel might have given other bits: of constants, as zeros, a product rounds
+        nothing."""
         aligned, columns = self._aligned, self._aligned.graphs[0].columns
         rows = [row for row in event.rows if aligned.are_tensors[row] and aligned.is_input[row]]
         received = [row for row in rows if columns.part[aligned.rows[0][row]] == INPUT]
@@ -265,7 +270,7 @@ class OutputEvidence(ABC):
         )
 
     def _compared(self, event: Event) -> list[int]:
-        """The floating tensors that an innermost call returned, but for side products that differ."""
+        """Return the floating tensors that an innermost call returned, but for side products that differ."""
         aligned = self._aligned
         rows = [r for r in aligned.outputs(event) if aligned.are_tensors[r] and aligned.is_floating(r)]
         return [r for r in rows if aligned.equal[r] == EQUAL or not self.is_side_product(r, event)]
@@ -281,7 +286,7 @@ class OutputEvidence(ABC):
         return self._aligned.calls_with(are_apart & is_input), self._aligned.calls_with(are_apart & ~is_input)
 
     def _are_apart(self) -> NDArray[np.bool_]:
-        """Which pairs of records are not equal to the bit, or may not be; what is no tensor passes otherwise."""
+        """Return which pairs of records are not equal to the bit, or may not be; what is no tensor passes otherwise."""
         aligned = self._aligned
         passes = (np.asarray(aligned.grades) == PASS) & ~np.asarray(aligned.are_tensors)
         found: NDArray[np.bool_] = ~((np.asarray(aligned.equal) == EQUAL) | passes)
@@ -309,5 +314,5 @@ def stem_of(event: Event) -> str:
 
 
 def output_of(event: Event, path: tuple[str, ...]) -> str:
-    """Which output of a call a record is; of cells all are alike."""
+    """Return which output of a call a record is; of cells all are alike."""
     return ".".join(path[:1]) if event.kind == "api" else event.kind

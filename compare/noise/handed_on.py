@@ -31,7 +31,7 @@ class Change:
 
     @property
     def size(self) -> float:
-        """The change on the side whose calls make it."""
+        """Return the change on the side whose calls make it."""
         return (self.target, self.golden)[self.side]
 
     def as_evidence(self, bound: float) -> Evidence:

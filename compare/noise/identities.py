@@ -82,17 +82,18 @@ class CallSummary(NamedTuple):
 
     @property
     def tensors(self) -> list[Summary]:
-        """The arguments that are tensors."""
+        """Return the arguments that are tensors."""
         return [one for one in self.arguments if isinstance(one, Summary)]
 
     @property
     def parts(self) -> list[Summary]:
-        """The outputs that are there; none where they are too many to be added up for each of them."""
+        """Return the outputs that are there; none where they are too many to be added up for each of them."""
         return [one for one in self.outputs if one is not None] if len(self.outputs) <= _PARTS else []
 
     @property
     def operands(self) -> list[Summary | float]:
-        """The first two arguments in the order of the operation; those of `__rsub__` stand the other way round."""
+        """Return the first two arguments in the order of the operation; those of `__rsub__` stand the other way
+        round."""
         found = list(self.arguments[:2])
         return found[::-1] if self.is_reflected else found
 
@@ -118,7 +119,7 @@ _PARTS = 256
 
 
 def has_law(operation: str, is_backward: bool) -> bool:
-    """Whether a law is known of any output of an operation."""
+    """Return whether a law is known of any output of an operation."""
     return operation in (_BACKWARD if is_backward else _FORWARD)
 
 
@@ -134,7 +135,7 @@ def identities(call: CallSummary, at: int) -> list[Identity]:
 
 
 def identities_of_many(call: CallSummary, at: int, count: int) -> list[IdentityColumn] | None:
-    """`identities` of so many calls of one form, of which `call` has the summaries as columns.
+    """Return `identities` of so many calls of one form, of which `call` has the summaries as columns.
 
     None where a rule decides by the numbers of each call, or computes something that no float holds: then each call
     has to be looked at by itself.
@@ -160,7 +161,8 @@ def sum_identities(total: Summary, parts: Sequence[Summary]) -> list[Identity]:
 
 
 def is_sum_of(total: Summary, parts: Sequence[Summary]) -> bool:
-    """Whether the statistics of a tensor may be those of the sum of parts, in a kernel that rounds to its dtype."""
+    """Return whether the statistics of a tensor may be those of the sum of parts, in a kernel that rounds to its
+    dtype."""
     rounding = _SUM_ROUNDINGS * total.unit
     averaged = rounding / math.sqrt(max(total.size, 1))
     return all(
@@ -181,7 +183,7 @@ def _computable(found: Iterator[Identity]) -> list[Identity]:
 
 
 def linear(law: Law, out: Summary, of: Summary, factor: float = 1.0, offset: float = 0.0) -> Iterator[Identity]:
-    """That `out` is `factor * of + offset`, element by element; nothing where the numbers of elements differ."""
+    """Yield that `out` is `factor * of + offset`, element by element; nothing where the numbers of elements differ."""
     if out.size != of.size:
         return
     ends = factor * of.max + offset, factor * of.min + offset
@@ -195,7 +197,8 @@ def linear(law: Law, out: Summary, of: Summary, factor: float = 1.0, offset: flo
 
 
 def added(law: Law, out: Sequence[Summary], of: float, scale: float) -> Iterator[Identity]:
-    """That the sum of all elements of `out` is `of`; `scale` is the root mean square of what was added, per element."""
+    """Yield that the sum of all elements of `out` is `of`; `scale` is the root mean square of what was added, per
+    element."""
     size = sum(part.size for part in out)
     if not size:
         return
@@ -204,7 +207,7 @@ def added(law: Law, out: Sequence[Summary], of: float, scale: float) -> Iterator
 
 
 def _joined(parts: Sequence[Summary], whole: Sequence[Summary]) -> Iterator[Identity]:
-    """That some tensors have the elements of others, each once; nothing where the numbers of elements differ."""
+    """Yield that some tensors have the elements of others, each once; nothing where the numbers of elements differ."""
     size = sum(one.size for one in whole)
     if size != sum(one.size for one in parts) or not size:
         return
@@ -219,7 +222,7 @@ def _joined(parts: Sequence[Summary], whole: Sequence[Summary]) -> Iterator[Iden
 
 
 def _broadcast_gradient(law: Law, out: Summary, g: Summary, factor: float = 1.0) -> Iterator[Identity]:
-    """That a gradient is `factor * g`, summed over what was broadcast."""
+    """Yield that a gradient is `factor * g`, summed over what was broadcast."""
     if g.size == out.size:
         yield from linear(law, out, g, factor)
     elif not g.size % out.size:
@@ -227,7 +230,7 @@ def _broadcast_gradient(law: Law, out: Summary, g: Summary, factor: float = 1.0)
 
 
 def _copied(out: Summary, x: Summary, *, is_mean: bool = False) -> Iterable[Identity]:
-    """That a tensor consists of copies of another, each divided by their number if `is_mean`."""
+    """Return that a tensor consists of copies of another, each divided by their number if `is_mean`."""
     if not x.size or out.size % x.size:
         return ()
     copies = out.size // x.size
@@ -236,7 +239,7 @@ def _copied(out: Summary, x: Summary, *, is_mean: bool = False) -> Iterable[Iden
 
 
 def _number(value: Summary | float) -> float | None:
-    """An argument that is one number for all elements."""
+    """Return an argument that is one number for all elements."""
     if isinstance(value, Summary):
         return value.mean if value.size == 1 or value.is_constant else None
     return value
@@ -246,7 +249,8 @@ Rule = Callable[[CallSummary, int, Summary], Iterator[Identity]]
 
 
 def _first(rule: Callable[[CallSummary, int, Summary, Summary], Iterable[Identity]]) -> Rule:
-    """A rule about an output and the first tensor received: an incoming gradient, or an argument of a forward call."""
+    """Yield a rule about an output and the first tensor received: an incoming gradient, or an argument of a forward
+    call."""
 
     def found(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
         if received := call.incoming if call.is_backward else call.tensors:
@@ -259,14 +263,14 @@ def _first(rule: Callable[[CallSummary, int, Summary, Summary], Iterable[Identit
 
 
 def _difference_gradient(call: CallSummary, at: int, out: Summary, g: Summary) -> Iterator[Identity]:
-    """That of a difference: the second operand's has the other sign."""
+    """Return that of a difference: the second operand's has the other sign."""
     if at == (0 if call.is_reflected else 1):
         return _broadcast_gradient(Law.LINEAR, out, g, -1.0)
     return _broadcast_gradient(Law.SAME, out, g)
 
 
 def _scaled_gradient(call: CallSummary, at: int, out: Summary, g: Summary) -> Iterable[Identity]:
-    """That of the operand beside a number."""
+    """Return that of the operand beside a number."""
     if len(call.arguments) < 2 or at > 1:
         return ()
     other, is_division = _number(call.arguments[1 - at]), call.operation == "div"
@@ -282,7 +286,7 @@ def _scattered(call: CallSummary, at: int, out: Summary, g: Summary) -> Iterable
 
 
 def _shared_out(call: CallSummary, at: int, out: Summary, g: Summary) -> Iterable[Identity]:
-    """The gradients of two operands of which one was taken each time make up the incoming one."""
+    """Return the gradients of two operands of which one was taken each time make up the incoming one."""
     found = [one for one in call.parts if one.size == out.size]
     is_known = len(found) == 2 and g.size == out.size
     return added(Law.SUM, found, g.total, g.rms / math.sqrt(2)) if is_known else ()
@@ -330,7 +334,7 @@ def _abs(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Ident
 
 
 def _of_two(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
-    """That of a tensor and a number, or the sum of two tensors."""
+    """Yield that of a tensor and a number, or the sum of two tensors."""
     if len(call.operands) < 2:
         return
     a, b = call.operands
@@ -360,7 +364,7 @@ def _root(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Iden
 
 
 def _summed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterable[Identity]:
-    """A sum or mean over some axes."""
+    """Return a sum or mean over some axes."""
     if x.size % out.size:
         return ()
     if call.operation == "mean":
@@ -381,7 +385,7 @@ def _extreme(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[I
 
 
 def _mapped(function: Callable[[float], float], falls: bool = False, least: float = -math.inf) -> Rule:
-    """A function that rises throughout (or falls), from `least` on."""
+    """Yield a function that rises throughout (or falls), from `least` on."""
 
     def rule(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
         if x.size != out.size:
@@ -408,7 +412,7 @@ def _sigmoid(x: float) -> float:
 
 
 def _gelu(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
-    """The one of its two forms that fits better; beside the maximum it does not rise throughout."""
+    """Yield the one of its two forms that fits better; beside the maximum it does not rise throughout."""
 
     def exact(x: float) -> float:
         return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
@@ -427,7 +431,8 @@ def _shares(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Id
 
 
 def _normed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
-    """The mean of what is normalised is 0, and that of `gamma * x + beta` beta's; of layers where gamma is constant."""
+    """Yield the mean of what is normalised is 0, and that of `gamma * x + beta` beta's; of layers where gamma is
+    constant."""
     tensors = call.tensors
     if at or len(tensors) < 3 or x.size != out.size:
         return

@@ -59,7 +59,7 @@ DRIFT_OF_RUNNING = 5e-4
 def judge_under_noise(
     comparison: Comparison, *, limits: Limits = BUILT_IN, workers: int = 1, is_shown: bool = False
 ) -> Comparison:
-    """The comparison with verdicts that know noise, up to `limits`; the comparison itself where nothing differs.
+    """Return the comparison with verdicts that know noise, up to `limits`; the comparison itself where nothing differs.
 
     Replays what differs with torch, on `workers` processes (0: as many as cores); nothing where the limits are exact.
     Where no tensors were saved, statistics are all there is.
@@ -80,7 +80,7 @@ def judge_under_noise(
 
 
 def _judged(aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, *, is_shown: bool) -> Comparison:
-    """The comparison by the first error, not by the first bit that differs.
+    """Return the comparison by the first error, not by the first bit that differs.
 
     What differs by no more than one call rounds is a divergence only where it grows into an error that nothing else
     explains, and other calls like it are equal to the bit. What calls of one side change, and noise hides, is one only
@@ -194,13 +194,13 @@ class _Judging:
             states[differing] = State.NOISE
 
     def _is_beyond_rounding(self, row: int) -> bool:
-        """Whether what differs is beyond its tolerance, or begins by more than its size."""
+        """Return whether what differs is beyond its tolerance, or begins by more than its size."""
         if self._aligned.grades[row] != PASS:
             return True
         return self._states[row] == State.DIVERGENT and (row in self._evidence or row in self._leaves)
 
     def _last_maker(self, event: Event) -> int:
-        """The last event that makes what a record of gradients of parameters has: it may be written before."""
+        """Return the last event that makes what a record of gradients of parameters has: it may be written before."""
         if event.kind != "parameters_grad":
             return -1
         aligned = self._aligned
@@ -258,8 +258,8 @@ class _Judging:
         self._unrecorded.note(event)
 
     def _arranging(self, event: Event) -> tuple[int, ...]:
-        """The places of calls of one side that made what a call received, themselves or before others that only arrange
-        elements: by statistics an input agrees also where its elements changed places."""
+        """Return the places of calls of one side that made what a call received, themselves or before others that only
+        arrange elements: by statistics an input agrees also where its elements changed places."""
         aligned, found = self._aligned, set[tuple[int, int]]()
         rows = [row for row in event.rows if aligned.is_input[row] and aligned.are_tensors[row]]
         waiting = [(side, aligned.rows[side][row]) for row in rows for side in (0, 1)]
@@ -307,12 +307,12 @@ class _Judging:
             self._has_diverged[event.direction] = True
 
     def _leaf_state(self, row: int, sides: tuple[int, int]) -> State | None:
-        """The state of an input that no recorded call made on either side; None for any other."""
+        """Return the state of an input that no recorded call made on either side; None for any other."""
         kinds = [graph.origin(at)[0] for graph, at in zip(self._aligned.graphs, sides, strict=True)]
         return None if "call" in kinds else self._uncalled_state(row, sides, kinds)
 
     def _uncalled_state(self, row: int, sides: tuple[int, int], kinds: Collection[Origin]) -> State | None:
-        """`_leaf_state` of what is of these kinds, of which none is a call."""
+        """Return `_leaf_state` of what is of these kinds, of which none is a call."""
         if "parameter" in kinds:
             self._leaves.add(row)
             return self._parameter_state(row)
@@ -324,7 +324,8 @@ class _Judging:
         return None
 
     def _is_of_one_value(self, row: int) -> bool:
-        """Whether two leaves differ by no more than rounding: if their dtypes differ, to the coarser of these."""
+        """Return whether two leaves differ by no more than rounding: if their dtypes differ, to the coarser of
+        these."""
         aligned = self._aligned
         dtypes = {canonical(aligned.look(side, row)[0]) for side in (0, 1)}
         coarser = max(map(self._outputs.unit_of, dtypes)) if len(dtypes) > 1 else 0.0
@@ -367,12 +368,12 @@ class _Judging:
         return self._uncalled_state(row, sides, (mine, theirs)) or self._unknown_origin(row, event)
 
     def _is_of_reordered(self, row: int) -> bool:
-        """Whether an input is what a call returned that joins parts in another order."""
+        """Return whether an input is what a call returned that joins parts in another order."""
         kind, made = self._aligned.graphs[0].origin(self._aligned.rows[0][row])
         return kind == "call" and self._aligned.pair_of[0][made] in self._reordered
 
     def _is_constant_input(self, sides: tuple[int, int]) -> bool:
-        """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
+        """Return whether no gradient goes back through an input of a call through which others do: a table, a mask."""
         for side, graph in self._with_gradients:
             back = graph.gradient(sides[side])
             if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of[back]):
@@ -380,7 +381,7 @@ class _Judging:
         return False
 
     def _wired(self, row: int, made: Iterable[int]) -> State:
-        """The state of an input that pairs of outputs made."""
+        """Return the state of an input that pairs of outputs made."""
         made = self._made_of[row] = tuple(made)
         if propagated := self._upstream.propagated_of(made):
             return self._propagated(row, propagated)
@@ -397,7 +398,7 @@ class _Judging:
         is_rewired: bool = False,
         ends: Iterable[tuple[int, int]] = (),
     ) -> State:
-        """The state of an input that reaches the nearest pairs through calls that only one side makes.
+        """Return the state of an input that reaches the nearest pairs through calls that only one side makes.
 
         `ends`: for a gradient, side and place of the forward calls that end its way back.
         """
@@ -434,9 +435,9 @@ class _Judging:
     def _is_changed_on_one_side(
         self, row: int, before: tuple[set[int], set[int]], between: Collection[tuple[int, int]]
     ) -> bool:
-        """Whether calls of one side change, by more than they round, a tensor that the other side hands on as it is.
-        `before` are the nearest pairs from which it was computed, by side, `between` the calls without a counterpart.
-        """
+        """Return whether calls of one side change, by more than they round, a tensor that the other side hands on as it
+        is. `before` are the nearest pairs from which it was computed, by side, `between` the calls without a
+        counterpart."""
         is_forward = self._aligned.direction(row) == "forward"  # what a call makes of a gradient follows from it
         if not (self._is_noisy and is_forward and between):
             return False
@@ -457,19 +458,19 @@ class _Judging:
         return True
 
     def _has_other_dtype(self, row: int) -> bool:
-        """Whether, within one framework, one side's calls cast a tensor."""
+        """Return whether, within one framework, one side's calls cast a tensor."""
         (ours, _), (theirs, _) = (self._aligned.look(side, row) for side in (0, 1))
         return not self._aligned.has_other_kernels and canonical(ours) != canonical(theirs)
 
     def _explaining(self, row: int) -> float:
-        """How far apart a pair of records is, as far as that explains others: a pair of calls that comes later in this
-        order is not judged yet, and explains no more than noise."""
+        """Return how far apart a pair of records is, as far as that explains others: a pair of calls that comes later
+        in this order is not judged yet, and explains no more than noise."""
         distance = self._aligned.distance(row)
         is_judged = self._aligned.is_input[row] or row in self._judged
         return distance if is_judged else min(distance, max(self._greatest.values()))
 
     def _incoming_state(self, row: int, sides: tuple[int, int], event: Event) -> State:
-        """The state of an incoming gradient: the sum of what the users of the tensor contribute."""
+        """Return the state of an incoming gradient: the sum of what the users of the tensor contribute."""
         (ours, whole_t), (theirs, whole_g) = (
             graph.contributions(at) for graph, at in zip(self._aligned.graphs, sides, strict=True)
         )
@@ -508,7 +509,7 @@ class _Judging:
         return State.NOISE if is_rounding else State.DIVERGENT
 
     def _unknown_origin(self, row: int, event: Event, sum_of: Iterable[int] = ()) -> State:
-        """The state of an input that operations made which were not recorded.
+        """Return the state of an input that operations made which were not recorded.
 
         Whatever differed before may have reached it; else they are one call of which no reference knows anything.
         `sum_of`: outputs that are among what was added up.
@@ -533,16 +534,18 @@ class _Judging:
         return State.DIVERGENT if is_amplified(distance, error, rounding) else State.NOISE
 
     def _state_by_size(self, row: int) -> State:
-        """The state of an input of which nothing is known but how far it is apart."""
+        """Return the state of an input of which nothing is known but how far it is apart."""
         is_beyond = is_amplified(self._aligned.distance(row), max(self._greatest.values()), self._rounding(row))
         return State.DIVERGENT if is_beyond else State.NOISE
 
     def _rounding(self, row: int) -> float:
-        """The relative rounding error of one call that writes a tensor; none where the runs are equal to the bit."""
+        """Return the relative rounding error of one call that writes a tensor; none where the runs are equal to the
+        bit."""
         return self._outputs.floor(row) if self._is_noisy else 0.0
 
     def _rounding_between(self, row: int, calls: Iterable[tuple[int, int]]) -> float:
-        """`_rounding` of an input that calls of one side made: as coarse as products where one of them may be one."""
+        """Return `_rounding` of an input that calls of one side made: as coarse as products where one of them may be
+        one."""
         rounding, graphs = self._rounding(row), self._aligned.graphs
         if any(rounds_inside(operation_of(graphs[side].names[call])) for side, call in calls):
             return rounding
@@ -550,8 +553,8 @@ class _Judging:
         return min(rounding, self._outputs.calls_unrecorded * self._outputs.rounding_of(dtype))
 
     def _rounding_of_unrecorded(self, row: int, event: Event) -> float:
-        """`_rounding` of an input that was not recorded where it was made: where APIs were, no product made it, and so
-        nothing that is as coarse as products may be; a constant, most likely."""
+        """Return `_rounding` of an input that was not recorded where it was made: where APIs were, no product made it,
+        and so nothing that is as coarse as products may be; a constant, most likely."""
         rounding = self._rounding(row)
         if event.direction == "backward" or not self._records_apis:
             return rounding
@@ -559,7 +562,7 @@ class _Judging:
 
     @cached_property
     def _records_apis(self) -> bool:
-        """Whether both sides recorded the calls of APIs."""
+        """Return whether both sides recorded the calls of APIs."""
         return all(graph.dump.level in ("L1", "mix") for graph in self._aligned.graphs)
 
     # Outputs.
@@ -586,7 +589,7 @@ class _Judging:
         return self._computed_state(row, event, received)
 
     def _computed_state(self, row: int, event: Event, received: Received) -> State:
-        """The state of an output of an innermost call, by the evidence about what the call computed."""
+        """Return the state of an output of an innermost call, by the evidence about what the call computed."""
         if row in self._outputs.by_bits:
             self._note(row, event, ResidualJudgement(Sign.BITS, self._outputs.precision(row), 0.0), received.error)
             return State.DIVERGENT
@@ -642,8 +645,8 @@ class _Judging:
         return row in self._outputs.crossed or not (aligned.has_other_kernels or aligned.has_other_function(row))
 
     def _has_other_arguments(self, event: Event) -> bool:
-        """Whether an argument diverges, or indices or a mask differ, of which nobody knows what they explain; as it is
-        when it is asked first."""
+        """Return whether an argument diverges, or indices or a mask differ, of which nobody knows what they explain; as
+        it is when it is asked first."""
         if event.at not in self._with_other_arguments:
             inputs = (row for row in self._aligned.inputs_of(event) if self._aligned.is_input[row])
             self._with_other_arguments[event.at] = any(map(self._is_other_argument, inputs))
@@ -654,7 +657,7 @@ class _Judging:
         return self._states[row] == State.DIVERGENT or (is_whole and self._states[row] == State.PROPAGATED)
 
     def _propagated(self, row: int, propagated: float, is_unclear: bool = False) -> State:
-        """The state of what agrees with its inputs, of which some are apart by `propagated`.
+        """Return the state of what agrees with its inputs, of which some are apart by `propagated`.
 
         `is_unclear`: an argument that is no tensor differs, whose effect cannot be told from noise.
         """
@@ -665,7 +668,7 @@ class _Judging:
         return State.PROPAGATED
 
     def _dies_out(self, row: int, propagated: float) -> bool:
-        """Whether differences of inputs, of which `propagated` is the greatest, leave no trace in a tensor: it
+        """Return whether differences of inputs, of which `propagated` is the greatest, leave no trace in a tensor: it
         differs by no more than noise, and by far less than they do. In backward, where terms cancel, one side may round
         to zero."""
         if not self._is_noisy:
@@ -749,7 +752,7 @@ class _Judging:
         return self._aligned.difference(row) / size if size else self._aligned.distance(row)
 
     def _most(self, row: int, event: Event) -> float:
-        """How many times its inputs' relative error an output's may be, where no reference knows the call."""
+        """Return how many times its inputs' relative error an output's may be, where no reference knows the call."""
         return self._limits.amplification(self._outputs.kind(row, event), OPAQUE)
 
     def _note(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float = OPAQUE) -> None:

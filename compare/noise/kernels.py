@@ -54,7 +54,8 @@ class Request:
 
 
 def replayed(dumps: Sequence[Dump], requests: Sequence[Request], workers: int, title: str = "") -> list[ReplayOutcome]:
-    """The answer to each request. `workers` as in `msprobe.compare.workers.run`; they read the dumps themselves."""
+    """Return the answer to each request. `workers` as in `msprobe.compare.workers.run`; they read the dumps
+    themselves."""
     if workers == 1 or len(requests) < _WORTH_WORKERS:
         return _outcomes(dumps, requests)
     files = tuple(dump.where for dump in dumps)
@@ -66,7 +67,7 @@ def replayed(dumps: Sequence[Dump], requests: Sequence[Request], workers: int, t
 
 
 def replay_bundle(bundle: tuple[Sequence[str], Sequence[Request]]) -> list[ReplayOutcome]:
-    """The answers of one task, wherever it runs: the dumps' files, and the requests."""
+    """Return the answers of one task, wherever it runs: the dumps' files, and the requests."""
     return _outcomes([_read(file) for file in bundle[0]], bundle[1])
 
 
@@ -103,7 +104,7 @@ Key = tuple[str, tuple[str, ...]]
 def residuals(
     ours: ReplayOutcome | None, theirs: ReplayOutcome | None, mine: Key, other: Key, values: Iterable[object]
 ) -> Residuals | None:
-    """The residuals of the output `mine` of a target's call and of `other` of a golden's.
+    """Return the residuals of the output `mine` of a target's call and of `other` of a golden's.
 
     What the target's record does not hold (an eps that is an attribute) is among the golden's `values`, its arguments
     that are no tensors; where that is not recorded either, it is chosen for both as it explains the golden best. None
@@ -126,7 +127,7 @@ def residuals(
 
 
 def _same_option(option: str, known: Mapping[str, object], words: set[str]) -> Iterator[str]:
-    """Which of the target's candidates means the same as the golden's."""
+    """Yield which of the target's candidates means the same as the golden's."""
     if option in known:
         yield option
     elif known:
@@ -137,7 +138,7 @@ def _same_option(option: str, known: Mapping[str, object], words: set[str]) -> I
 
 
 def _word(value: object) -> str:
-    """A number or word as a label has it."""
+    """Return a number or word as a label has it."""
     try:
         return repr(float(str(value)))
     except ValueError:
@@ -145,7 +146,7 @@ def _word(value: object) -> str:
 
 
 def _least_eta(result: ReplayOutcome | None, key: Key) -> float:
-    """The residual against the call's own function, under the best of the options that it may have."""
+    """Return the residual against the call's own function, under the best of the options that it may have."""
     every = result.residuals.values() if isinstance(result, Replayed) else ()
     return min((r.eta for found in every for r in found if (r.part, r.path) == key), default=math.nan)
 
@@ -254,7 +255,7 @@ class ReplayEvidence(OutputEvidence):
         return replayed((self._aligned.pairs.target, self._aligned.pairs.golden), requests, self._workers, self._title)
 
     def _residuals(self, row: int) -> Residuals | None:
-        """Both sides' residuals against their own functions, of the calls that made an output."""
+        """Return both sides' residuals against their own functions, of the calls that made an output."""
         makers = self._aligned.makers(row)
         calls = [graph.call_of[at] for graph, at in zip(self._aligned.graphs, makers, strict=True)]
         ours, theirs = (replays.get(call) for replays, call in zip(self.replays, calls, strict=True))
@@ -276,7 +277,7 @@ class ReplayEvidence(OutputEvidence):
         return not self._limits.is_exact and super()._is_rewritten()
 
     def kind(self, row: int, event: Event) -> Kind:
-        """The kind of an output: by the operation where it was replayed, else by what was called."""
+        """Return the kind of an output: by the operation where it was replayed, else by what was called."""
         return self._kinds.get(row) or super().kind(row, event)
 
     def is_side_product(self, row: int, event: Event) -> bool:

@@ -65,7 +65,7 @@ JUMPING = frozenset(
 
 
 def operation_of(name: names.Name) -> Operation | None:
-    """The operation of a call of a function, primitive or layer; None where none is known."""
+    """Return the operation of a call of a function, primitive or layer; None where none is known."""
     return _operation(name.stem, name.kind == "cell")
 
 
@@ -88,12 +88,12 @@ def _operation(stem: str, is_cell: bool) -> Operation | None:
 
 
 def rounds_inside(known: Operation | None) -> bool:
-    """Whether the kernels of an operation may round to fewer bits inside than its output has."""
+    """Return whether the kernels of an operation may round to fewer bits inside than its output has."""
     return known is None or known.name in _ROUNDING_INSIDE
 
 
 def is_exact(known: Operation | None) -> bool:
-    """Whether every kernel computes an operation to the same bit."""
+    """Return whether every kernel computes an operation to the same bit."""
     return known is not None and (known.name in _CORRECTLY_ROUNDED or known.kind is Kind.MOVES)
 
 
@@ -101,12 +101,12 @@ class SummariesOf(Protocol):
     """The summaries of rows: of one call, or of all that are like it."""
 
     def of(self, row: int) -> Summary | None:
-        """The summary of a row; None for what has none."""
+        """Return the summary of a row; None for what has none."""
 
 
 @cache
 def _function_of(stem: str, is_cell: bool) -> tuple[Operation | None, str, bool]:
-    """The operation of a call, the name of its function, and whether its operands stand the other way round."""
+    """Return the operation of a call, the name of its function, and whether its operands stand the other way round."""
     known = _operation(stem, is_cell)
     name = stem.rpartition(".")[2] if is_cell else stem  # cells of one class at other places are alike
     return known, known.name if known else name, stem.rpartition(".")[2].strip("_") in REFLECTED
@@ -124,7 +124,7 @@ class CallSummaries:
 
     @property
     def has_one_output(self) -> bool:
-        """Whether a law over all outputs is one of each."""
+        """Return whether a law over all outputs is one of each."""
         return len(self._outputs[0]) == 1
 
     @cached_property
@@ -133,12 +133,13 @@ class CallSummaries:
         return [_outputs(graph, of, calls[self.place], self.is_backward) for graph, of, calls in sides]
 
     def position(self, at: int) -> int:
-        """The place, among those of `sides`, of the output in this row of the target; -1 where it has none there."""
+        """Return the place, among those of `sides`, of the output in this row of the target; -1 where it has none
+        there."""
         return self._outputs[0].get(at, (-1, None))[0]
 
     @cached_property
     def sides(self) -> tuple[CallSummary, CallSummary]:
-        """The call as target and golden recorded it."""
+        """Return the call as target and golden recorded it."""
         return self._side(0), self._side(1)
 
     def _side(self, side: int) -> CallSummary:
@@ -202,7 +203,7 @@ class Forms:
         self._known: dict[bytes, int] = {}
 
     def of_call(self, call: int) -> int:
-        """One number for all numbers of the rows of a call."""
+        """Return one number for all numbers of the rows of a call."""
         codes = self._codes[self._starts[call] : self._starts[call + 1]].tobytes()
         return self._known.setdefault(codes, len(self._known))
 
@@ -219,7 +220,7 @@ class ManySummaries:
         self._starts = {column.item(0): starts[column] for column in calls}
 
     def of(self, row: int) -> Summary | None:
-        """The summaries of a row of the first call, and of the same rows of all others."""
+        """Return the summaries of a row of the first call, and of the same rows of all others."""
         if (first := self._of.of(row)) is None:
             return None
         starts = self._starts[self._graph.call_of[row]]
@@ -228,7 +229,7 @@ class ManySummaries:
 
 
 def _arguments(graph: Graph, of: SummariesOf, call: int) -> list[Summary | float]:
-    """The arguments in order; NaN for what is neither a tensor nor a number."""
+    """Return the arguments in order; NaN for what is neither a tensor nor a number."""
     columns, found = graph.columns, list[Summary | float]()
     part, kind = columns.part, columns.kind
     for row in columns.rows(call):
@@ -242,7 +243,7 @@ def _arguments(graph: Graph, of: SummariesOf, call: int) -> list[Summary | float
 
 
 def _number_of(columns: Columns, row: int) -> float:
-    """The number that a value is; NaN for any other value."""
+    """Return the number that a value is; NaN for any other value."""
     value = columns.values.get(row)
     try:
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan

@@ -120,7 +120,7 @@ class AlignedGraphs(ABC):
                         self._of_whole[side][at] = parts
 
     def pairs_of(self, side: int, row: int) -> tuple[int, ...]:
-        """The pairs that one side's record stands in: several if its parts are records of the other side."""
+        """Return the pairs that one side's record stands in: several if its parts are records of the other side."""
         pair = self.pair_of[side][row]
         return self._of_whole[side].get(row) or ((pair,) if pair >= 0 else ())
 
@@ -160,12 +160,12 @@ class AlignedGraphs(ABC):
         return self.calls_with(is_wrong & np.asarray(self.is_input))
 
     def has_other_values(self, event: Event) -> bool:
-        """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
+        """Return whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
         found = self._with_other_values
         return bool(found[event.place]) or any(found[place] for place in event.forwards)
 
     def has_unmatched_inputs(self, event: Event) -> bool:
-        """Whether one side's call, or its forward, receives a tensor that the other's does not."""
+        """Return whether one side's call, or its forward, receives a tensor that the other's does not."""
         return any(self.unmatched_tensor(row) for row in self.inputs_of(event))
 
     def unmatched_tensor(self, row: int) -> tuple[int, int] | None:
@@ -175,11 +175,11 @@ class AlignedGraphs(ABC):
         return (side, at) if min(t, g) < 0 and self.graphs[side].columns.kind[at] == TENSOR else None
 
     def name(self, row: int) -> names.Name:
-        """The name of the pair of calls that a pair of records belongs to."""
+        """Return the name of the pair of calls that a pair of records belongs to."""
         return names.parse(self.pairs.name(self.pairs.call_of.item(row)))
 
     def direction(self, row: int) -> names.Direction:
-        """The direction of the pair of calls that a pair of records belongs to."""
+        """Return the direction of the pair of calls that a pair of records belongs to."""
         return self.event_at[self._call_of[row]].direction
 
     def look(self, side: int, row: int) -> tuple[str, tuple[int, ...] | None]:
@@ -189,13 +189,13 @@ class AlignedGraphs(ABC):
         return dtype, shape
 
     def path(self, side: int, row: int) -> tuple[str, ...]:
-        """The path of one side's record of a pair."""
+        """Return the path of one side's record of a pair."""
         columns = self.graphs[side].columns
         path: tuple[str, ...] = columns.path_of(self.rows[side][row])
         return path
 
     def has_other_form(self, row: int) -> bool:
-        """Whether two tensors have another shape or dtype, which no rounding changes."""
+        """Return whether two tensors have another shape or dtype, which no rounding changes."""
         (dtype_t, shape_t), (dtype_g, shape_g) = self.look(0, row), self.look(1, row)
         is_same = shape_t == shape_g and canonical(dtype_t) == canonical(dtype_g)
         return row not in self.pairs.notes.views and not is_same
@@ -204,13 +204,13 @@ class AlignedGraphs(ABC):
         return family(self.look(0, row)[0]) in ("float", "complex")
 
     def is_constant(self, row: int) -> bool:
-        """Whether all elements of a tensor are one number: zeros times anything are zeros in any kernel."""
+        """Return whether all elements of a tensor are one number: zeros times anything are zeros in any kernel."""
         columns, at = self.graphs[0].columns, self.rows[0][row]
         return bool(columns.max[at] == columns.min[at])
 
     def is_same_mask(self, row: int) -> bool:
-        """Whether two tensors of zeros and one number far below zero hide as many elements, by other numbers: a mask in
-        two forms, of which a softmax makes the same. With one number, other elements are hidden."""
+        """Return whether two tensors of zeros and one number far below zero hide as many elements, by other numbers: a
+        mask in two forms, of which a softmax makes the same. With one number, other elements are hidden."""
         if not self.are_tensors[row] or not self.is_floating(row):
             return False
         sides = [(graph.columns, rows[row]) for graph, rows in zip(self.graphs, self.rows, strict=True)]
@@ -219,7 +219,8 @@ class AlignedGraphs(ABC):
         return 0 < hidden[0] == hidden[1] and len(lowest) > 1
 
     def may_be_of_inner_node(self, row: int) -> bool:
-        """Whether an output may be the gradient of an inner node of autograd on one side, and not an argument's."""
+        """Return whether an output may be the gradient of an inner node of autograd on one side, and not an
+        argument's."""
         if not self._has_inner_nodes or self.is_input[row]:
             return False
         name = self.name(row)
@@ -227,18 +228,18 @@ class AlignedGraphs(ABC):
 
     @cached_property
     def trained_on_one_side(self) -> set[int]:
-        """The places of gradients of parameters that one side alone trains."""
+        """Return the places of gradients of parameters that one side alone trains."""
         return trained_on_one_side(self.comparison, self.events)
 
     @cached_property
     def not_collected(self) -> set[int]:
-        """The places of unmatched calls that the other side may have made too."""
+        """Return the places of unmatched calls that the other side may have made too."""
         return not_collected(self.comparison, self.events)
 
     # Dataflow.
 
     def made_by(self, side: int, row: int) -> list[int]:
-        """The outputs that an input of one side's call is, or is the sum of."""
+        """Return the outputs that an input of one side's call is, or is the sum of."""
         graph = self.graphs[side]
         if graph.names[graph.call_of[row]].direction == "backward":
             return graph.contributions(row)[0]
@@ -246,7 +247,7 @@ class AlignedGraphs(ABC):
         return [made] if kind == "call" else []
 
     def calls_inside(self, side: int, event: Event) -> Iterator[tuple[int, int]]:
-        """One side's calls inside its cell that are pairs, at any depth: their numbers and places."""
+        """Yield one side's calls inside its cell that are pairs, at any depth: their numbers and places."""
         graph, place_of, waiting = self.graphs[side], self.place_of[side], [self.calls[side][event.place]]
         while waiting:
             for call in graph.below(waiting.pop()):
@@ -256,12 +257,12 @@ class AlignedGraphs(ABC):
                     yield call, place
 
     def is_compared_inside(self, event: Event) -> bool:
-        """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
+        """Return whether some pair of calls inside a pair of cells is held against inputs of its own."""
         rows = (row for _, place in self.calls_inside(0, event) for row in self.pairs.rows(place))
         return any(self.is_input[row] and self.are_tensors[row] for row in rows)
 
     def last_calls(self, row: int, event: Event) -> Iterator[tuple[int, int]]:
-        """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
+        """Yield the calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
         for side, (graph, at) in enumerate(zip(self.graphs, self.makers(row), strict=True)):
             call = graph.call_of[at]
             if next(graph.around(call), -1) != self.calls[side][event.place]:
@@ -277,11 +278,11 @@ class AlignedGraphs(ABC):
         return found.tobytes()
 
     def makers(self, row: int) -> tuple[int, int]:
-        """The two records that the calls wrote which computed a pair of outputs; innermost ones."""
+        """Return the two records that the calls wrote which computed a pair of outputs; innermost ones."""
         return self.graphs[0].alias(self.rows[0][row]), self.graphs[1].alias(self.rows[1][row])
 
     def has_other_function(self, row: int) -> bool:
-        """Whether the calls that computed a pair of outputs are not a pair, or are of two functions."""
+        """Return whether the calls that computed a pair of outputs are not a pair, or are of two functions."""
         calls = [graph.call_of[at] for graph, at in zip(self.graphs, self.makers(row), strict=True)]
         ours, theirs = (place_of[call] for place_of, call in zip(self.place_of, calls, strict=True))
         if ours != theirs or ours < 0:
@@ -290,12 +291,13 @@ class AlignedGraphs(ABC):
         return mine.kind == "api" and mine.stem != other.stem
 
     def pairs_of_makers(self, row: int) -> tuple[int, int]:
-        """The pairs that these two records stand in; -1 for none."""
+        """Return the pairs that these two records stand in; -1 for none."""
         t, g = self.makers(row)
         return self.pair_of[0][t], self.pair_of[1][g]
 
     def is_judged_itself(self, row: int) -> bool:
-        """Whether a pair of outputs of cells is not what calls inside returned, of which either has a counterpart."""
+        """Return whether a pair of outputs of cells is not what calls inside returned, of which either has a
+        counterpart."""
         if any(at == rows[row] for at, rows in zip(self.makers(row), self.rows, strict=True)):
             return True
         return all(
@@ -303,13 +305,13 @@ class AlignedGraphs(ABC):
         )
 
     def judged_elsewhere(self, row: int) -> int:
-        """The pair of outputs, of calls inside, that a pair of outputs of cells is; -1 for none."""
+        """Return the pair of outputs, of calls inside, that a pair of outputs of cells is; -1 for none."""
         t, g = self.pairs_of_makers(row)
         return t if t == g != row else -1
 
     def has_counterpart_outside(self, row: int, event: Event) -> bool:
-        """Whether the call inside one side's cell that made what it returns has its counterpart outside of the other's:
-        two blocks that end at different steps."""
+        """Return whether the call inside one side's cell that made what it returns has its counterpart outside of the
+        other's: two blocks that end at different steps."""
         for side, pair in enumerate(self.pairs_of_makers(row)):
             if pair < 0 or pair == row:
                 continue
@@ -320,7 +322,8 @@ class AlignedGraphs(ABC):
         return False
 
     def is_computed(self, row: int) -> bool:
-        """Whether calls made a pair of records on either side, recorded or not; no parameter, constant or value."""
+        """Return whether calls made a pair of records on either side, recorded or not; no parameter, constant or
+        value."""
         if not self.is_input[row] or self.direction(row) == "backward":
             return True
         sides = zip(self.graphs, self.rows, strict=True)
@@ -328,8 +331,8 @@ class AlignedGraphs(ABC):
         return bool(self.are_tensors[row]) and not {"parameter", "leaf"}.intersection(origins)
 
     def is_whole(self, row: int, parts: Sequence[int]) -> bool:
-        """Whether an incoming gradient of the golden is the sum of these of its records, as far as its mean tells:
-        operations that were not recorded may have used the tensor, too."""
+        """Return whether an incoming gradient of the golden is the sum of these of its records, as far as its mean
+        tells: operations that were not recorded may have used the tensor, too."""
         of = self._golden_summaries
         whole, added = of.of(self.rows[1][row]), [of.of(at) for at in parts]
         known = [one for one in added if one is not None]
@@ -349,39 +352,40 @@ class AlignedGraphs(ABC):
 
     @abstractmethod
     def difference(self, row: int) -> float:
-        """The norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
+        """Return the norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
 
     def is_masked(self, row: int) -> bool:
-        """Whether the distance of a pair of tensors says nothing of most elements, as others are far greater."""
+        """Return whether the distance of a pair of tensors says nothing of most elements, as others are far greater."""
         return False
 
     @abstractmethod
     def has_same_zeros(self, row: int) -> bool:
-        """Whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the other way
-        round, but a mask that is too weak does."""
+        """Return whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the
+        other way round, but a mask that is too weak does."""
 
     @abstractmethod
     def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
-        """Whether a tensor may be what pairs of outputs made, or the sum of that; `rounding` is the sum's own."""
+        """Return whether a tensor may be what pairs of outputs made, or the sum of that; `rounding` is the sum's
+        own."""
 
     @abstractmethod
     def distance(self, row: int) -> float:
-        """The relative error of a pair of tensors: the norm of the difference over the golden's."""
+        """Return the relative error of a pair of tensors: the norm of the difference over the golden's."""
 
     def distance_of_product(self, row: int) -> float:
         """As `distance`, of a product of two matrices that each have errors."""
         return self.distance(row)
 
     def count(self, row: int) -> int:
-        """The number of elements of the target's tensor of a pair."""
+        """Return the number of elements of the target's tensor of a pair."""
         return math.prod(self.look(0, row)[1] or ())
 
     def share(self, row: int) -> float:
-        """How far a pair of tensors is apart, as what is printed: a share of the norm."""
+        """Return how far a pair of tensors is apart, as what is printed: a share of the norm."""
         return self.distance(row)
 
     def size(self, row: int) -> float:
-        """The norm of the golden of a pair of tensors, as far as it is finite."""
+        """Return the norm of the golden of a pair of tensors, as far as it is finite."""
         norm = abs(self.graphs[1].columns.norm[self.rows[1][row]])
         return norm if math.isfinite(norm) else 0.0
 
@@ -447,8 +451,8 @@ class AlignedTensors(AlignedGraphs):
         return max(distance, self._with_masked(row))
 
     def _with_masked(self, row: int) -> float:
-        """The relative error of the elements up to `_MASKED`, where others are greater; 0 where none is, or nothing
-        else."""
+        """Return the relative error of the elements up to `_MASKED`, where others are greater; 0 where none is, or
+        nothing else."""
         columns, at = self.graphs[1].columns, self.rows[1][row]
         if not max(abs(columns.max[at]), abs(columns.min[at])) > _MASKED or row in self.pairs.notes.views:
             return 0.0
@@ -463,7 +467,7 @@ class AlignedTensors(AlignedGraphs):
         return float(np.linalg.norm(t - g)) / norm if norm else 0.0
 
     def _loaded(self, row: int) -> tuple[Array, Array] | None:
-        """Both tensors of a pair; None where one cannot be read."""
+        """Return both tensors of a pair; None where one cannot be read."""
         pair = self.pairs.pair(row)
         if pair.target is None or pair.golden is None:
             return None
@@ -473,7 +477,7 @@ class AlignedTensors(AlignedGraphs):
             return None
 
     def partners(self, event: Event) -> "dict[Place, Partner]":
-        """Which tensors of the target's call are which of the golden's, of a pair of calls and its forward."""
+        """Return which tensors of the target's call are which of the golden's, of a pair of calls and its forward."""
         found: dict[Place, Partner] = {}
         columns = self.graphs[1].columns
         for place in (event.place, *event.forwards):
@@ -485,7 +489,7 @@ class AlignedTensors(AlignedGraphs):
         return found
 
     def _partner(self, row: int) -> "Partner | None":
-        """The target's record of a pair in the golden's layout; None where that is not known."""
+        """Return the target's record of a pair in the golden's layout; None where that is not known."""
         from msprobe.replay.replay import Partner  # here: statistics are judged without replaying calls
 
         if not self.are_tensors[row]:
@@ -501,14 +505,14 @@ class AlignedTensors(AlignedGraphs):
 
 
 def is_running_statistic(columns: Columns, row: int) -> bool:
-    """Whether a record is a parameter that is a running mean or variance of a normalisation."""
+    """Return whether a record is a parameter that is a running mean or variance of a normalisation."""
     name = columns.source[row] or ".".join(columns.path_of(row))
     return name.rpartition(".")[2] in RUNNING
 
 
 def nearest_layout(target: Array, golden: Array) -> float:
-    """The norm of the difference of two tensors of as many elements in different shapes: with their elements in order,
-    or with the target's axes in the order of the golden's that is nearest; inf where neither can be meant.
+    """Return the norm of the difference of two tensors of as many elements in different shapes: with their elements in
+    order, or with the target's axes in the order of the golden's that is nearest; inf where neither can be meant.
 
     One program takes the heads to the front before it scales, the other behind.
     """
@@ -539,8 +543,8 @@ def _inverse(rows: Ints, are_paired: NDArray[np.bool_], size: int) -> "memoryvie
 
 
 def _hidden_elements(columns: Columns, row: int) -> int:
-    """The number of elements that a mask hides, which has one number far below zero for these and 0 for all others; 0
-    for any other tensor."""
+    """Return the number of elements that a mask hides, which has one number far below zero for these and 0 for all
+    others; 0 for any other tensor."""
     high, low, mean, norm = columns.max[row], columns.min[row], columns.mean[row], abs(columns.norm[row])
     if high != 0 or not low <= -_MASKED or not math.isfinite(low + mean + norm):
         return 0

@@ -43,12 +43,12 @@ class _Reach:
         self._of_users: dict[int, list[int]] = {}
 
     def differs(self, at: int) -> bool:
-        """Whether a record differs by more than noise; without a partner, whether a difference reaches it."""
+        """Return whether a record differs by more than noise; without a partner, whether a difference reaches it."""
         pairs = self._aligned.pairs_of(0, at)
         return any(self._states[pair] in DIFFERING for pair in pairs) if pairs else at in self._unmatched
 
     def _agrees(self, at: int) -> bool:
-        """Whether a record has a partner and does not differ."""
+        """Return whether a record has a partner and does not differ."""
         return self._pair_of[at] >= 0 and not self.differs(at)
 
     def live(self, rows: Iterable[int]) -> set[int]:
@@ -68,7 +68,7 @@ class _Reach:
         return found
 
     def reached(self, rows: Iterable[int]) -> set[int]:
-        """The outputs that a difference of some outputs reaches, themselves included."""
+        """Return the outputs that a difference of some outputs reaches, themselves included."""
         waiting = list(rows)
         seen = set(waiting)
         while waiting:
@@ -81,8 +81,8 @@ class _Reach:
         return seen
 
     def consequence(self, begun: Collection[int], alone: Collection[int], others: Collection[int]) -> Consequence:
-        """The consequence of a difference that begins at the outputs `begun` and reaches the outputs `alone` by itself,
-        while others reach `others`."""
+        """Return the consequence of a difference that begins at the outputs `begun` and reaches the outputs `alone` by
+        itself, while others reach `others`."""
         graph, place_of = self._graph, self._aligned.place_of[0]
         if any(not self._onwards[at] and self._is_end(at) for at in alone):
             return Consequence.SHOWN
@@ -114,17 +114,17 @@ class _Reach:
         return Consequence.SHOWN if is_shown else Consequence.OVERLAID
 
     def _are_constant(self, call: int) -> bool:
-        """Whether all that a call returned is constant on the target's side."""
+        """Return whether all that a call returned is constant on the target's side."""
         columns = self._graph.columns
         return all(columns.max[at] == columns.min[at] for at in self._graph.outputs(call))
 
     def _made(self, row: int) -> int:
-        """The output that an input is; -1 for none."""
+        """Return the output that an input is; -1 for none."""
         kind, made = self._graph.origin(row)
         return made if kind == "call" else -1
 
     def _onward(self, row: int) -> Iterable[int]:
-        """The outputs, of the calls that use a tensor, that differ as well."""
+        """Yield the outputs, of the calls that use a tensor, that differ as well."""
         graph = self._graph
         call = graph.call_of[row]
         if graph.names[call].direction == "backward":
@@ -147,8 +147,8 @@ class _Reach:
         yield from self._made_by_unrecorded.get(cell, ())
 
     def _cells_that_see(self, row: int) -> Iterator[int]:
-        """The cells, -1 for the root, whose own operations may take an output: that around its call, and while a cell
-        returns it, that around the cell."""
+        """Yield the cells, -1 for the root, whose own operations may take an output: that around its call, and while a
+        cell returns it, that around the cell."""
         graph = self._graph
         alias = graph.alias(row)
         for cell in graph.around(graph.call_of[row]):
@@ -178,7 +178,7 @@ class _Reach:
         return found
 
     def _is_untraced(self, row: int) -> bool:
-        """Whether code that was not recorded made an input."""
+        """Return whether code that was not recorded made an input."""
         return self._graph.origin(row)[0] in ("unknown", "code")
 
     @cached_property
@@ -223,7 +223,7 @@ class _Reach:
 
     @cached_property
     def _untraced_calls(self) -> set[int]:
-        """The innermost forward calls with an input whose origin is not recorded."""
+        """Return the innermost forward calls with an input whose origin is not recorded."""
         graph = self._graph
         return {
             call
@@ -255,7 +255,7 @@ class _Reach:
             yield from (at for at in _gradients(self._graph, self._graph.call_of[made]) if self.differs(at))
 
     def _is_end(self, row: int) -> bool:
-        """Whether a difference that nothing recorded receives counts where it ends."""
+        """Return whether a difference that nothing recorded receives counts where it ends."""
         graph = self._graph
         call = graph.call_of[row]
         name = graph.names[call]
@@ -285,8 +285,8 @@ class _Reach:
         return found
 
     def _is_returned(self, row: int, call: int) -> bool:
-        """Whether an output that no recorded call uses leaves every cell around its call, or is the last one. What is
-        computed from constants alone, such as a mask, is no result of a run."""
+        """Return whether an output that no recorded call uses leaves every cell around its call, or is the last one.
+        What is computed from constants alone, such as a mask, is no result of a run."""
         graph = self._graph
         alias = graph.alias(row)
         if call in graph.constant_calls:
@@ -379,7 +379,7 @@ def dying_out(
 
 
 def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
-    """The pairs of calls where differences originate, in execution order, and whether they reach what counts."""
+    """Yield the pairs of calls where differences originate, in execution order, and whether they reach what counts."""
     graph = aligned.graphs[0]
     gradients = _differing_gradients(aligned, states)
     for event in aligned.events:
@@ -467,13 +467,13 @@ def _causes_of_unexplained(
 
 
 def _is_followed(aligned: AlignedGraphs, states: "memoryview[int]", origin: _Origin) -> bool:
-    """Whether an output of the call where a difference originates was compared."""
+    """Return whether an output of the call where a difference originates was compared."""
     outputs = aligned.outputs(origin.event)
     return any(aligned.are_tensors[row] and states[row] != State.UNKNOWN for row in outputs)
 
 
 def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether a pair of records is an argument that no recorded call made on either side."""
+    """Return whether a pair of records is an argument that no recorded call made on either side."""
     if not aligned.is_input[row]:
         return False
     if not aligned.are_tensors[row]:
@@ -594,7 +594,7 @@ def _is_parameter(aligned: AlignedGraphs, row: int) -> bool:
 
 
 def _is_made(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether a call that one side alone makes made an input."""
+    """Return whether a call that one side alone makes made an input."""
     for graph, rows, place_of in zip(aligned.graphs, aligned.rows, aligned.place_of, strict=True):
         kind, made = graph.origin(rows[row]) if rows[row] >= 0 else ("unknown", -1)
         if kind == "call" and place_of[graph.call_of[made]] < 0:
@@ -603,8 +603,8 @@ def _is_made(aligned: AlignedGraphs, row: int) -> bool:
 
 
 def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether no call made a tensor, and none before its call was given one. One number in all elements, on both sides,
-    is a constant that a program made, no data."""
+    """Return whether no call made a tensor, and none before its call was given one. One number in all elements, on both
+    sides, is a constant that a program made, no data."""
     if not aligned.is_input[row] or not aligned.are_tensors[row]:
         return False
     if _is_made(aligned, row) or (aligned.count(row) > 1 and _is_one_number(aligned, row)):
@@ -614,7 +614,7 @@ def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
 
 
 def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether all elements of a tensor are one number, on each side."""
+    """Return whether all elements of a tensor are one number, on each side."""
     sides = zip(aligned.graphs, aligned.rows, strict=True)
     return all(graph.columns.max[rows[row]] == graph.columns.min[rows[row]] for graph, rows in sides)
 

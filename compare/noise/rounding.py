@@ -18,7 +18,7 @@ from .reach import DIFFERING
 
 
 def is_open(comparison: Comparison, limits: Limits) -> bool:
-    """Whether noise may explain what differs, within one framework: digests require the bits."""
+    """Return whether noise may explain what differs, within one framework: digests require the bits."""
     is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
     # Whether parts are equal to their whole is known only where their statistics are put together.
     has_parts = comparison.mode == "statistics" and bool(comparison.pairs.notes.views)
@@ -26,7 +26,7 @@ def is_open(comparison: Comparison, limits: Limits) -> bool:
 
 
 def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Comparison) -> set[int]:
-    """The pairs of records that diverge by their bits alone, and by no more than one call rounds."""
+    """Return the pairs of records that diverge by their bits alone, and by no more than one call rounds."""
     if judged.noise is None:
         return set()
     evidence, found = judged.noise.evidence, set[int]()
@@ -46,7 +46,7 @@ def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Com
 
 
 def moves_data(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether the call that returned an output only moves or selects elements, which rounds nothing."""
+    """Return whether the call that returned an output only moves or selects elements, which rounds nothing."""
     known = None if aligned.is_input[row] else operation_of(aligned.name(row))
     return known is not None and known.kind is Kind.MOVES
 
@@ -76,7 +76,7 @@ def rounding_left(
 
 
 def _hidden(bound: float, evidence: Evidence) -> float:
-    """The error up to which an output was judged to round: what differs by more than `WIDEST` has no verdict."""
+    """Return the error up to which an output was judged to round: what differs by more than `WIDEST` has no verdict."""
     from .bounds import rests_on_inputs  # here: where nothing is noise, nothing is bounded
 
     return _finite(min(bound, WIDEST) if rests_on_inputs(evidence) else bound)

@@ -172,7 +172,7 @@ class AlignedStatistics(AlignedGraphs):
         return found
 
     def _are_floating(self) -> NDArray[np.bool_]:
-        """`is_floating` of every pair that has a target."""
+        """Return `is_floating` of every pair that has a target."""
         columns, rows = self.graphs[0].columns, self.pairs.target_rows
         table = np.array([family(dtype) in ("float", "complex") for _, dtype, _ in columns.looks] or [False])
         found = rows >= 0
@@ -180,8 +180,8 @@ class AlignedStatistics(AlignedGraphs):
         return found
 
     def _may_be_equal(self, row: int) -> bool:
-        """Whether two tensors of two frameworks may be equal to the bit: norm and mean were added up in another order,
-        or by another tool."""
+        """Return whether two tensors of two frameworks may be equal to the bit: norm and mean were added up in another
+        order, or by another tool."""
         if not self.are_tensors[row] or not self.is_floating(row):
             return False
         is_by_another = 0 in (self.pairs.target.format_version, self.pairs.golden.format_version)
@@ -195,8 +195,8 @@ class AlignedStatistics(AlignedGraphs):
         return bool(target == golden)
 
     def summaries(self, row: int) -> tuple[Summary, Summary] | None:
-        """The statistics of a pair of tensors of one shape and dtype; None where one side has none. A view of the other
-        layout has as many elements."""
+        """Return the statistics of a pair of tensors of one shape and dtype; None where one side has none. A view of
+        the other layout has as many elements."""
         if not self.are_known[row]:
             return None
         t, g = (side.of(rows[row]) for side, rows in zip(self.sides, self.rows, strict=True))
@@ -209,8 +209,8 @@ class AlignedStatistics(AlignedGraphs):
 
     @property
     def has_summaries(self) -> bool:
-        """Whether anything that differs has statistics on both sides, or anything at all where one side makes other
-        calls; digests alone say nothing of noise."""
+        """Return whether anything that differs has statistics on both sides, or anything at all where one side makes
+        other calls; digests alone say nothing of noise."""
         are_known = np.asarray(self.are_known)
         are_differing = np.asarray(self.equal) == DIFFERENT
         return bool((are_known & are_differing).any() or (any(self.unmatched_place) and are_known.any()))
@@ -222,8 +222,8 @@ class AlignedStatistics(AlignedGraphs):
         return self._apart[row]
 
     def distance_of_product(self, row: int) -> float:
-        """The errors of the elements of a product are no more independent than its rows or columns are: where inputs
-        have a mean, an error of one of their elements is in all elements of a row."""
+        """Return the errors of the elements of a product are no more independent than its rows or columns are: where
+        inputs have a mean, an error of one of their elements is in all elements of a row."""
         _, shape = self.look(1, row)
         if not self.are_known[row] or not shape or not math.isfinite(self.distance(row)):
             return self.distance(row)
@@ -247,7 +247,8 @@ class AlignedStatistics(AlignedGraphs):
         return self.moments[row]
 
     def has_same_zeros(self, row: int) -> bool:
-        """Whether the least and the greatest element are zero on both sides; False where a mask hides the others."""
+        """Return whether the least and the greatest element are zero on both sides; False where a mask hides the
+        others."""
         found = self.summaries(row)
         if found is None:
             return True
@@ -258,7 +259,7 @@ class AlignedStatistics(AlignedGraphs):
 
 
 def _entered(rows: NDArray[np.bool_], values: NDArray[Any], other: float) -> NDArray[Any]:
-    """A column with values in some rows, and another in all that are left."""
+    """Return a column with values in some rows, and another in all that are left."""
     found = np.full(len(rows), other, values.dtype)
     found[rows] = values
     return found
@@ -334,14 +335,14 @@ class StatisticsEvidence(OutputEvidence):
         return judgements
 
     def _with_differing_kind(self) -> Iterator[Event]:
-        """The innermost pairs of calls of those functions of which any output differs."""
+        """Return the innermost pairs of calls of those functions of which any output differs."""
         differs = self._with_differing
         stems = [(stem_of(event), event.direction) for event in self._innermost]
         wanted = {stem for stem, event in zip(stems, self._innermost, strict=True) if differs[event.place]}
         return (event for stem, event in zip(stems, self._innermost, strict=True) if stem in wanted)
 
     def _incoming_error(self, rows: Iterable[int], call: CallSummaries) -> float:
-        """The greatest element error of inputs, as they go through the call.
+        """Return the greatest element error of inputs, as they go through the call.
 
         What their statistics say, or those of what they were made of. A function of exponentials makes a relative error
         of it that is as large as the input; where a derivative jumps, elements near the jump change altogether.
@@ -365,8 +366,8 @@ class StatisticsEvidence(OutputEvidence):
         return graph.are_of_unknown_origin(np.arange(len(graph.columns))).tobytes()
 
     def _earlier_error(self, row: int, is_backward: bool) -> float:
-        """The element error that the calls before are known to have left in an input; `is_backward`: of a backward
-        call, which may be of its forward's."""
+        """Return the element error that the calls before are known to have left in an input; `is_backward`: of a
+        backward call, which may be of its forward's."""
         aligned = self._aligned
         at = aligned.rows[0][row]
         if not is_backward and self._are_untraced[at]:
@@ -379,8 +380,8 @@ class StatisticsEvidence(OutputEvidence):
         return found
 
     def _is_quiet(self, event: Event) -> bool:
-        """Whether all that a pair of calls received and returned is equal to the bit, and nothing before has left an
-        error."""
+        """Return whether all that a pair of calls received and returned is equal to the bit, and nothing before has
+        left an error."""
         if self._spread:
             return False
         is_touched = self._with_touched
@@ -397,7 +398,7 @@ class StatisticsEvidence(OutputEvidence):
         return Unchanged(known.outputs + 1, known.counting + is_counting(size, is_constant), max(known.unit, unit))
 
     def _change(self, row: int, kind: Hashable, call: CallSummaries, moments: float, spread: float) -> OutputChange:
-        """How a pair of outputs differs that has statistics on both sides."""
+        """Return how a pair of outputs differs that has statistics on both sides."""
         aligned, least = self._aligned, call.added_rms(row)
         own = aligned.deviation(row)
         if least and (both := aligned.summaries(row)) is not None:
@@ -423,7 +424,7 @@ class StatisticsEvidence(OutputEvidence):
         )
 
     def _kept(self, row: int, call: CallSummaries, spread: float) -> float:
-        """The element error of its inputs that an output has at least; what joins tensors keeps all of it."""
+        """Return the element error of its inputs that an output has at least; what joins tensors keeps all of it."""
         aligned, operation = self._aligned, call.operation
         if call.is_backward or operation is None or operation.name not in JOINS:
             return _KEPT * spread
@@ -469,7 +470,8 @@ class StatisticsEvidence(OutputEvidence):
         return OutputIdentities(kind, pairs, *both, call.has_one_output) if pairs else None
 
     def _identities_of_many(self, places: Ints, outputs: _Outputs) -> tuple[dict[int, OutputIdentities], list[int]]:
-        """`_identities_of` of outputs of many calls of one form, and those that have to be looked at one by one."""
+        """Return `_identities_of` of outputs of many calls of one form, and those that have to be looked at one by
+        one."""
         aligned = self._aligned
         sides = []
         for graph, of, calls in zip(aligned.graphs, aligned.sides, aligned.calls, strict=True):
@@ -515,7 +517,7 @@ class StatisticsEvidence(OutputEvidence):
         return name.direction == "forward" and known is not None and known.name in JOINS
 
     def _is_coarse(self, row: int) -> bool:
-        """Whether an output differs as others of its kind do, of which none is equal."""
+        """Return whether an output differs as others of its kind do, of which none is equal."""
         one = self._amplified.get(row)
         return one is not None and one.own > FULL and not self.judgements[row].is_wrong
 
@@ -527,7 +529,7 @@ class StatisticsEvidence(OutputEvidence):
                 yield row
 
     def _are_products_equal(self) -> bool:
-        """Whether any call that rounds inside, where it does, gives the same to the bit from the same inputs."""
+        """Return whether any call that rounds inside, where it does, gives the same to the bit from the same inputs."""
         aligned = self._aligned
         for event in self._innermost:
             if rounds_inside(operation_of(names.parse(event.called))) and self._has_equal_inputs(event):

@@ -68,7 +68,7 @@ class Structure:
 
     @property
     def has_different_results(self) -> bool:
-        """Whether a tensor that is computed from a call of one side is not equal to the bit."""
+        """Return whether a tensor that is computed from a call of one side is not equal to the bit."""
         return any(found & Consequence.DIFFERENT for known in self._known for found in known.values())
 
     def _consequence(self, side: int, call: int) -> Consequence:
@@ -89,8 +89,8 @@ class Structure:
         return found
 
     def _of_unrecorded(self, side: int, call: int) -> Consequence:
-        """The consequence of what operations of the cell around a call may compute from its outputs that were not
-        recorded; none where all of them were."""
+        """Return the consequence of what operations of the cell around a call may compute from its outputs that were
+        not recorded; none where all of them were."""
         graph, pair_of, found = self._aligned.graphs[side], self._aligned.pair_of[side], Consequence.NONE
         cell = next(graph.around(call), -1)
         if cell < 0 or not graph.has_outputs(call):
@@ -108,8 +108,8 @@ class Structure:
         return found
 
     def _make_up_each_other(self, place: int) -> bool:
-        """Whether the calls that one side alone makes directly inside a pair of cells return the same values as those
-        of the other side: three parts, and the whole that is made of them."""
+        """Return whether the calls that one side alone makes directly inside a pair of cells return the same values as
+        those of the other side: three parts, and the whole that is made of them."""
         if (known := self._made_up.get(place)) is not None:
             return known
         aligned, both, errors = self._aligned, list[Record](), [LIMIT_OF_PARTS]
@@ -150,12 +150,12 @@ class Structure:
         return found
 
     def _may_be_used_outside(self, graph: Graph, call: int) -> bool:
-        """Whether code outside of all cells may use what a call returns."""
+        """Return whether code outside of all cells may use what a call returns."""
         is_forward = graph.names[call].direction == "forward"
         return is_forward and next(graph.around(call), -1) < 0 and graph.has_outputs(call)
 
     def _users(self, side: int, row: int) -> Iterator[Consequence]:
-        """The consequence of each use of an output of a forward call."""
+        """Yield the consequence of each use of an output of a forward call."""
         graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
         for used in graph.users.get(graph.alias(row), ()):
             if (pair := pair_of[used]) >= 0:
@@ -171,7 +171,7 @@ class Structure:
                     yield self._of_pair(pair)
 
     def _gradients_behind(self, side: int, row: int) -> Iterator[Consequence]:
-        """The consequence of an input gradient of a backward call: of the gradients that it is added to."""
+        """Yield the consequence of an input gradient of a backward call: of the gradients that it is added to."""
         graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
         argument = graph.argument(row)
         kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
@@ -220,7 +220,7 @@ class Structure:
 
 
 def last_calls(graph: Graph) -> Iterator[int]:
-    """The calls of which no recorded call uses the results, and whose results may be those of the run.
+    """Yield the calls of which no recorded call uses the results, and whose results may be those of the run.
 
     Where gradients were recorded, these are the calls that gradients begin at; else the last call that computes.
     """
@@ -302,13 +302,13 @@ def harmless_arguments(aligned: AlignedGraphs, states: "memoryview[int]") -> dic
 
 
 def _is_no_gradient(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether a record of one side says that an argument has no gradient."""
+    """Return whether a record of one side says that an argument has no gradient."""
     side = 0 if aligned.rows[0][row] >= 0 else 1
     is_null = aligned.graphs[side].columns.kind[aligned.rows[side][row]] == NULL
     return is_null and aligned.direction(row) == "backward"
 
 
 def undecided_states(aligned: AlignedGraphs) -> "memoryview[int]":
-    """The states of pairs of records where only equal bits are evidence."""
+    """Return the states of pairs of records where only equal bits are evidence."""
     are_equal = np.asarray(aligned.equal) == EQUAL
     return np.where(are_equal, State.EQUAL, State.UNKNOWN).astype(np.uint8).data

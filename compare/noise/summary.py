@@ -38,22 +38,22 @@ class Summary(NamedTuple):
 
     @property
     def rms(self) -> float:
-        """The root mean square."""
+        """Return the root mean square."""
         return self.norm / math.sqrt(self.size) if self.size else 0.0
 
     @property
     def greatest(self) -> float:
-        """The greatest magnitude."""
+        """Return the greatest magnitude."""
         return max(abs(self.max), abs(self.min))
 
     @property
     def total(self) -> float:
-        """The sum of all elements."""
+        """Return the sum of all elements."""
         return self.mean * self.size
 
     @property
     def is_constant(self) -> bool:
-        """Whether all elements are one number."""
+        """Return whether all elements are one number."""
         return self.max == self.min
 
 
@@ -68,12 +68,12 @@ class SummaryColumns(Summary):
 
     @property
     def greatest(self) -> float:
-        """The greatest magnitudes."""
+        """Return the greatest magnitudes."""
         return greater(abs(self.max), abs(self.min))
 
     @property
     def is_constant(self) -> bool:
-        """Whether all elements of each are one number."""
+        """Return whether all elements of each are one number."""
         return bool(np.all(self.max == self.min))
 
 
@@ -97,7 +97,7 @@ class Summaries:
         return found
 
     def sizes(self, rows: Ints) -> Ints:
-        """The numbers of elements of rows."""
+        """Return the numbers of elements of rows."""
         table = np.array([size for size, _, _ in self._looks] or [0], np.int64)
         found: Ints = table[np.frombuffer(self._columns.look, np.int32)[rows]]
         return found
@@ -115,7 +115,7 @@ class Summaries:
         return size, unit, columns.max[row] == columns.min[row]
 
     def of(self, row: int) -> Summary | None:
-        """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
+        """Return the summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
         if row not in self._known:
             if len(self._known) >= _KEPT:  # rows are asked for in the order of calls, again and again for a while
                 self._known.clear()
@@ -150,17 +150,17 @@ class Deviation(NamedTuple):
 
     @property
     def moments(self) -> float:
-        """The greater of norm and mean, over which the errors of all elements average out."""
+        """Return the greater of norm and mean, over which the errors of all elements average out."""
         return max(self.norm, self.mean)
 
     @property
     def extremes(self) -> float:
-        """The greater of max and min, each of which has the error of one element."""
+        """Return the greater of max and min, each of which has the error of one element."""
         return max(self.max, self.min)
 
     @property
     def spread(self) -> float:
-        """The relative error of the elements that explains all four, if errors are independent.
+        """Return the relative error of the elements that explains all four, if errors are independent.
 
         Of n independent errors of relative size e, norm and mean differ by about e / sqrt(n) and single elements by e.
         """
@@ -168,7 +168,7 @@ class Deviation(NamedTuple):
 
 
 def deviations(target: Summaries, golden: Summaries, t: Ints, g: Ints) -> tuple[Floats, Floats, Floats, Floats]:
-    """`deviation` of many pairs of rows that have summaries: norms, means, maxima and minima."""
+    """Return `deviation` of many pairs of rows that have summaries: norms, means, maxima and minima."""
     highs, lows, means, norms = zip(target.statistics(t), golden.statistics(g), strict=True)
     scale = np.sqrt(golden.sizes(g).astype(np.float64))
     rms = np.divide(norms[1], scale, out=np.zeros(len(scale)), where=scale > 0)
@@ -183,8 +183,8 @@ def deviations(target: Summaries, golden: Summaries, t: Ints, g: Ints) -> tuple[
 
 
 def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation:
-    """The differences of two summaries of tensors of one shape; `least` is a root mean square that the golden's scale
-    has at least, of what cancelled out."""
+    """Return the differences of two summaries of tensors of one shape; `least` is a root mean square that the golden's
+    scale has at least, of what cancelled out."""
     size = max(golden.size, 1)
     rms, greatest = max(golden.rms, least), max(golden.greatest, least)
     return Deviation(
@@ -197,7 +197,7 @@ def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation
 
 
 def summary_of_parts(parts: Sequence[Summary]) -> Summary:
-    """The summary of the tensor that some parts make up."""
+    """Return the summary of the tensor that some parts make up."""
     sizes = [part.size for part in parts]
     high, low, mean, norm = (
         merge(BY_NAME[name].merge, [getattr(part, name) for part in parts], sizes) for name in _STATISTICS
@@ -209,12 +209,13 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
 
 
 def is_column(number: object) -> bool:
-    """Whether a number is a column of them."""
+    """Return whether a number is a column of them."""
     return isinstance(number, np.ndarray)
 
 
 def share(difference: float, scale: float) -> float:
-    """The size of a difference as a share of a scale; 0 where there is none, inf where only the scale is zero."""
+    """Return the size of a difference as a share of a scale; 0 where there is none, inf where only the scale is
+    zero."""
     if is_column(difference):
         return _share_of(difference, scale)  # type: ignore[arg-type, return-value]  # a column
     if difference == 0:
@@ -230,22 +231,22 @@ def _share_of(differences: Floats, scale: Floats) -> Floats:
 
 
 def greater(first: float, second: float) -> float:
-    """The greater of two numbers."""
+    """Return the greater of two numbers."""
     return np.maximum(first, second) if is_column(first) or is_column(second) else max(first, second)
 
 
 def lesser(first: float, second: float) -> float:
-    """The lesser of two numbers."""
+    """Return the lesser of two numbers."""
     return np.minimum(first, second) if is_column(first) or is_column(second) else min(first, second)
 
 
 def root(of: float) -> float:
-    """The square root."""
+    """Return the square root."""
     return np.sqrt(of) if is_column(of) else math.sqrt(of)
 
 
 def square(of: float) -> float:
-    """The square; OverflowError where no float holds it."""
+    """Return the square; OverflowError where no float holds it."""
     found = of * of
     if not is_column(found) and math.isinf(found) and not math.isinf(of):
         raise OverflowError

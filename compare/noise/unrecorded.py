@@ -42,9 +42,9 @@ class Unrecorded:
         self.rows_without_effect = set[int]()
 
     def error_around(self, event: Event) -> float:
-        """The relative error of what operations of the cell around a call may have taken which were not recorded: what
-        the cell received, and what calls directly inside it returned before, as far as that is noise. A backward one
-        sees the forward's, too."""
+        """Return the relative error of what operations of the cell around a call may have taken which were not
+        recorded: what the cell received, and what calls directly inside it returned before, as far as that is noise. A
+        backward one sees the forward's, too."""
         cell = self._cell_around(event)
         found = self._noise_around(cell)
         return max(found, self._noise_around(self._forward_of(cell))) if event.direction == "backward" else found
@@ -87,7 +87,8 @@ class Unrecorded:
         )
 
     def _leaf(self, event: Event, row: int) -> tuple[str, int, int] | None:
-        """The class of a cell and what a pair of inputs is recognised by on both sides; None if calls made it."""
+        """Return the class of a cell and what a pair of inputs is recognised by on both sides; None if calls made
+        it."""
         aligned = self._aligned
         if not aligned.are_tensors[row]:
             return None
@@ -98,8 +99,8 @@ class Unrecorded:
         return None if min(ours, theirs) < 0 else (names.parse(event.name).stem.rpartition(".")[2], ours, theirs)
 
     def _has_no_effect(self, event: Event, leaves: Iterable[tuple[str, int, int]]) -> bool:
-        """Whether all that operations of a cell itself made of some leaves agrees, as far as calls inside it took that;
-        the leaves that it only hands on are not counted."""
+        """Return whether all that operations of a cell itself made of some leaves agrees, as far as calls inside it
+        took that; the leaves that it only hands on are not counted."""
         aligned, graph = self._aligned, self._aligned.graphs[0]
         handed_on = {number for _, number, _ in leaves}
         pairs = [
@@ -113,8 +114,8 @@ class Unrecorded:
         return bool(pairs) and not any(self._states[pair] in DIFFERING for pair in pairs)
 
     def error_of_jumps(self, row: int, event: Event) -> float:
-        """The relative error that derivatives leave which jump near values of the forward: a share of the elements as
-        large as these' error is wrong altogether, if that is likely to be any."""
+        """Return the relative error that derivatives leave which jump near values of the forward: a share of the
+        elements as large as these' error is wrong altogether, if that is likely to be any."""
         if event.direction != "backward":
             return 0.0
         received = self._noise_around(self._forward_of(self._cell_around(event)))
@@ -124,8 +125,8 @@ class Unrecorded:
         return self._aligned.graphs[0].forwards.item(cell) if cell >= 0 else -1
 
     def _noise_around(self, cell: int) -> float:
-        """The greatest relative error of what a cell of the target (-1: the root) received, and calls in it returned,
-        as far as it is noise."""
+        """Return the greatest relative error of what a cell of the target (-1: the root) received, and calls in it
+        returned, as far as it is noise."""
         found = self._noise_inside.get(cell, 0.0)
         if cell < 0 or (place := self._aligned.place_of[0][cell]) < 0:
             return found

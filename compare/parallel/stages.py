@@ -197,7 +197,8 @@ class _Copies:
 
 
 def _key(name: Name, new: str, parent: str, made: Mapping[str, Placed], ordinals: "Counter[tuple[str, str]]") -> Key:
-    """Names of cells are keys. Of other calls it counts which of their kind they are inside the cell around them."""
+    """Return names of cells are keys. Of other calls it counts which of their kind they are inside the cell around
+    them."""
     if name.direction == "backward" and (forward := made.get(names.counterpart(new, "forward"))):
         return Key(forward.key.around, f"{name.stem} backward", forward.key.number)
     what = f"{name.stem} {name.direction}"
@@ -279,7 +280,7 @@ class Layers:
         self._is_written = other.is_indexed
 
     def without_index(self, name: str) -> str:
-        """A name of the whole model without the number of a chunk."""
+        """Return a name of the whole model without the number of a chunk."""
         first, _, rest = name.partition(".")
         return f"{first}.{rest.partition('.')[2]}" if name and self._is_written else name
 

@@ -68,12 +68,12 @@ def odd_ones(records: Sequence[Record]) -> tuple[int, ...]:
 
 
 def described(record: Record, shape: Shape) -> Record:
-    """A record without what is of one rank only, and of this shape."""
+    """Return a record without what is of one rank only, and of this shape."""
     return {key: value for key, value in record.items() if key not in _OF_ONE_RANK} | {"shape": list(shape)}
 
 
 def without_statistics(record: Record, shape: Shape) -> Record:
-    """A record that says nothing but what kind of tensor it is."""
+    """Return a record that says nothing but what kind of tensor it is."""
     return {key: value for key, value in described(record, shape).items() if key not in (*KEYS, *_COUNTS, *OPTIONAL)}
 
 
@@ -125,8 +125,8 @@ summed in float64, as ours are, and in float32."""
 
 
 def settled(record: Record, whole: Record, *, is_ours: bool) -> Record:
-    """A concatenation with the mean and norm of the same tensor in one piece, where nothing but the rounding of the
-    parts' statistics tells them apart: `Max` and `Min`, which are exact, are equal."""
+    """Return a concatenation with the mean and norm of the same tensor in one piece, where nothing but the rounding of
+    the parts' statistics tells them apart: `Max` and `Min`, which are exact, are equal."""
     numbers: list[Any] = [each.get(key) for each in (record, whole) for key in KEYS]
     if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
         return record

@@ -49,11 +49,11 @@ class Exchange:
     result_differs: bool = False
 
     def gives(self, rank: int) -> bool:
-        """Whether a rank puts data in; otherwise its input is a buffer to be filled."""
+        """Return whether a rank puts data in; otherwise its input is a buffer to be filled."""
         return self.traffic in ("all", "send", "to_one") or (self.traffic == "from_one" and self.peer == rank)
 
     def takes(self, rank: int) -> bool:
-        """Whether data come out at a rank."""
+        """Return whether data come out at a rank."""
         return self.traffic in ("all", "receive", "from_one") or (self.traffic == "to_one" and self.peer == rank)
 
 
@@ -119,7 +119,7 @@ def traffic_of(word: str) -> Traffic:
 
 
 def exchanges_of(call: Call, word: str) -> tuple[Exchange, ...]:
-    """The exchanges of one call: one, or of a batch one for each of its operations.
+    """Return the exchanges of one call: one, or of a batch one for each of its operations.
 
     The root is 0 by default, as in MindSpore. A primitive's backward exchanges the other way round,
     which again is from everyone to everyone.
@@ -155,7 +155,7 @@ def _batch(name: str, inputs: Sequence[Record], group: Group) -> Iterator[Exchan
 
 
 def _group(inputs: Sequence[Record]) -> Group:
-    """The group among the arguments of a call; None without one, which means all ranks."""
+    """Return the group among the arguments of a call; None without one, which means all ranks."""
     for record in inputs:
         is_named = record.path[:1] == ("group",)
         value = record.value
@@ -169,7 +169,7 @@ def _group(inputs: Sequence[Record]) -> Group:
 
 
 def _peer(inputs: Sequence[Record], group: Group, default: int) -> int:
-    """The root or the other rank: of the keywords that name one, else the first number among the arguments."""
+    """Return the root or the other rank: of the keywords that name one, else the first number among the arguments."""
     numbers = {r.path[0]: r.value for r in inputs if r.kind == "value" and type(r.value) is int and len(r.path) == 1}
     for key in ("src", "dst"):
         if key in numbers:
@@ -218,7 +218,7 @@ def connect(summaries: Mapping[int, RankSummary]) -> Connected:
 
 
 def _as_made(summary: RankSummary) -> Iterator[int]:
-    """The places of a rank's exchanges, those of one function in the order in which they were made.
+    """Yield the places of a rank's exchanges, those of one function in the order in which they were made.
 
     A dump has calls behind handles in the order in which they were waited for, which need not be the same on all ranks;
     their numbers say in which they were made.
@@ -264,7 +264,7 @@ def _messages(every: Mapping[At, Exchange], ranks: Sequence[int]) -> dict[At, At
 
 
 def _layers(knots: Sequence[Sequence[At]], sent: Mapping[At, At]) -> Mapping[At, int]:
-    """The layers of what is one exchange each, going along all ranks at once.
+    """Return the layers of what is one exchange each, going along all ranks at once.
 
     Stories that contradict each other (exchanges that wait for each other crosswise, because one of them was not
     recorded somewhere) are gone along all the same: then the first that waits does not any longer.

@@ -30,7 +30,7 @@ from .collectives import Connected, Exchange, Node, RankSummary, connect, exchan
 
 
 def node_of(comparison: Comparison, event: Event) -> Node:
-    """The node of a call of a comparison; a backward call has the stack of its forward."""
+    """Return the node of a call of a comparison; a backward call has the stack of its forward."""
     call = comparison.calls[event.place].calls.call
     stack = call.stack
     for place in event.forwards if not stack else ():
@@ -39,7 +39,8 @@ def node_of(comparison: Comparison, event: Event) -> Node:
 
 
 def _data(call: JudgedCall, event: Event) -> dict[str, object]:
-    """The values of a call, under the keys that its entry in dump.json has; nested ones stand flat, with their path."""
+    """Return the values of a call, under the keys that its entry in dump.json has; nested ones stand flat, with their
+    path."""
     is_backward = event.direction == "backward"
     args: list[object] = []
     kwargs: dict[str, list[object]] = {}
@@ -59,7 +60,7 @@ def _data(call: JudgedCall, event: Event) -> dict[str, object]:
 
 
 def _item(judged: Judged) -> dict[str, object]:
-    """A value of the target, or of the golden where the target has none."""
+    """Return a value of the target, or of the golden where the target has none."""
     record = judged.pair.record
     item: dict[str, object] = {"full_op_name": record.name, "type": record.type}
     if record.kind == "tensor":
@@ -88,7 +89,7 @@ class First:
 
 
 def first_over_ranks(summaries: Mapping[int, RankSummary], connected: Connected | None = None) -> list[First]:
-    """The calls that differ first, by rank: one, or several whose place is the same.
+    """Return the calls that differ first, by rank: one, or several whose place is the same.
 
     `connected` is how the exchanges of these ranks are joined, where that is known: it is the same whatever differs.
 
@@ -104,7 +105,7 @@ def first_over_ranks(summaries: Mapping[int, RankSummary], connected: Connected 
 
 
 def _first(rank: int, summaries: Mapping[int, RankSummary], connected: Connected) -> tuple[Place, str] | None:
-    """The place and name of the first call of one rank that differs by itself."""
+    """Return the place and name of the first call of one rank that differs by itself."""
     summary, layer = summaries[rank], 0
     for n, exchange in enumerate(summary.exchanges):
         if summary.between[n]:
@@ -154,7 +155,7 @@ def summarise(comparison: Comparison, located: Located) -> RankSummary:
 
 
 def _clean(comparison: Comparison) -> RankSummary:
-    """The summary of a rank on which nothing differs; other ranks' summaries are compared with it."""
+    """Return the summary of a rank on which nothing differs; other ranks' summaries are compared with it."""
     dump = comparison.target
     communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
     exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
@@ -162,7 +163,7 @@ def _clean(comparison: Comparison) -> RankSummary:
 
 
 def _ends_search(exchange: Exchange) -> bool:
-    """Whether nothing behind an exchange will be named on this rank, whichever rank it is."""
+    """Return whether nothing behind an exchange will be named on this rank, whichever rank it is."""
     is_input = exchange.input_differs and exchange.traffic in ("all", "send", "to_one")
     return is_input or (exchange.result_differs and exchange.traffic in ("all", "receive", "from_one"))
 
@@ -185,13 +186,13 @@ class _Flags:
         """Whether anything differs at all."""
 
     def differs(self, event: Event) -> bool:
-        """Whether a call that does not communicate differs."""
+        """Return whether a call that does not communicate differs."""
         if not (self._own[event.place] or event.name in self._found):
             return False
         return names.parse(event.called).stem.rsplit(".", 1)[-1] not in _IGNORED
 
     def marked(self, event: Event, word: str) -> Iterator[Exchange]:
-        """The exchanges of a call, with what of it differs."""
+        """Yield the exchanges of a call, with what of it differs."""
         call = self._calls[event.place].calls.target
         assert call is not None  # asked for those of the target only
         differing = (self._pairs.pair(row).record.path for row in event.rows if self._inputs[row])
@@ -201,7 +202,8 @@ class _Flags:
 
 
 def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, list[object]]:
-    """`{"rank_1": [{"op_name", "data_info", "construct_info", "stack_info"}]}`, the form that msprobe 26 writes."""
+    """Return `{"rank_1": [{"op_name", "data_info", "construct_info", "stack_info"}]}`, the form that msprobe 26
+    writes."""
     ranks: dict[str, list[object]] = {}
     for first in found:
         node = first.node

@@ -17,7 +17,7 @@ from .search import Place
 
 
 def stretches(comparison: Comparison, digests: Sequence[bytes]) -> tuple[str, ...]:
-    """The digest of each stretch of a dump that was compared with itself, by the digests of its calls."""
+    """Return the digest of each stretch of a dump that was compared with itself, by the digests of its calls."""
     found = [blake2b(digest_size=SIZE)]
     for event in events(comparison.pairs):
         at = int(comparison.pairs.target_calls[event.place])
@@ -31,5 +31,5 @@ def stretches(comparison: Comparison, digests: Sequence[bytes]) -> tuple[str, ..
 
 
 def earliest(connected: Connected, rank: int, stretch: int) -> Place:
-    """The first place that a call of a rank can have which stands in this stretch or a later one."""
+    """Return the first place that a call of a rank can have which stands in this stretch or a later one."""
     return (connected.layers[rank, stretch - 1], 0) if stretch else (0, 1)

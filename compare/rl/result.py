@@ -70,12 +70,12 @@ class FlowResult:
 
     @property
     def judged(self) -> int:
-        """How many tensors and records have a verdict."""
+        """Return how many tensors and records have a verdict."""
         return sum(o.judged for o in self.outcomes) + sum(n for g, n in self.keys.counts.items() if g != "unjudged")
 
     @property
     def differing(self) -> int:
-        """How many of these do not pass."""
+        """Return how many of these do not pass."""
         return sum(map(number_differing, (*(outcome.counts for outcome in self.outcomes), self.keys.counts)))
 
     @property
@@ -172,7 +172,7 @@ class Stepwise:
 
     @property
     def judged(self) -> int:
-        """How many tensors and records have a verdict."""
+        """Return how many tensors and records have a verdict."""
         return sum(result.judged for result in self.results.values())
 
     @property

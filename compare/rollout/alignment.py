@@ -58,7 +58,7 @@ class Aligned:
         return lengths
 
     def chosen(self, samples: Array) -> "Aligned":
-        """The samples where the mask `samples` is true."""
+        """Return the samples where the mask `samples` is true."""
         tokens = np.repeat(samples, self.lengths)
         per_token = ("generated", "recomputed", "ids", "other_ids")
         per_sample = ("sample", "other_sample", "prompts", "steps")
@@ -116,7 +116,7 @@ def _places(side: Side, samples: Array, sizes: Array) -> Array | slice:
 
 
 def _by_tokens(generated: Side, recomputed: Side) -> Array:
-    """Pairs in the order of `generated`."""
+    """Return pairs in the order of `generated`."""
     one, other = _texts(generated), _texts(recomputed)
     places = range(min(len(one), len(other)))
     found: dict[int, int] = {at: at for at in places if one[at] == other[at]}

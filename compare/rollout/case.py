@@ -143,7 +143,7 @@ class BySample:
 
 
 def overall(aligned: Aligned, gaps: Array) -> Overall:
-    """The numbers over all tokens; `gaps` are those of `aligned`, all finite and at least one."""
+    """Return the numbers over all tokens; `gaps` are those of `aligned`, all finite and at least one."""
     g, r = aligned.generated, aligned.recomputed
     absolute = np.abs(gaps)
     mean, size = float(gaps.mean()), len(gaps)
@@ -170,7 +170,7 @@ def overall(aligned: Aligned, gaps: Array) -> Overall:
 
 
 def gathered(aligned: Aligned, gaps: Array) -> tuple[BySample, ByPosition]:
-    """The gaps gathered by sample and by position, in one walk over the samples."""
+    """Return the gaps gathered by sample and by position, in one walk over the samples."""
     mean, absolute, greatest = (np.full(aligned.count, np.nan) for _ in range(3))
     worst = np.full(aligned.count, -1, np.int64)
     longest = int(aligned.lengths.max(initial=0))
@@ -206,12 +206,12 @@ class Coherence:
 
     @property
     def is_one_way(self) -> bool:
-        """Whether whole tokens, or whole samples, move together."""
+        """Return whether whole tokens, or whole samples, move together."""
         return (self.token or 0) > ONE_WAY or self.sample > ONE_WAY_SAMPLE
 
     @property
     def is_no_way(self) -> bool:
-        """Whether neither does, so far as the ids tell, without which that is not known."""
+        """Return whether neither does, so far as the ids tell, without which that is not known."""
         return self.token is not None and self.token <= NO_WAY and self.sample <= NO_WAY_SAMPLE
 
     def __str__(self) -> str:
@@ -234,39 +234,39 @@ class Case:
 
     @cached_property
     def sample_of(self) -> Array:
-        """The number of the sample, among those that are looked at, of each token."""
+        """Return the number of the sample, among those that are looked at, of each token."""
         return np.repeat(np.arange(self.aligned.count, dtype=np.int32), self.aligned.lengths)
 
     @cached_property
     def position(self) -> Array:
-        """The position in its response of each token."""
+        """Return the position in its response of each token."""
         position: Array = np.arange(len(self.gaps)) - np.repeat(self.aligned.starts[:-1], self.aligned.lengths)
         return position
 
     @property
     def ids(self) -> Array | None:
-        """The token ids of generated, else of recomputed."""
+        """Return the token ids of generated, else of recomputed."""
         return self.aligned.ids if self.aligned.ids is not None else self.aligned.other_ids
 
     @property
     def has_both_ids(self) -> bool:
-        """Whether both sides tell their token ids."""
+        """Return whether both sides tell their token ids."""
         return self.aligned.ids is not None and self.aligned.other_ids is not None
 
     def is_within(self, limit: Rounding) -> bool:
-        """Whether all of the comparison is rounding of that size."""
+        """Return whether all of the comparison is rounding of that size."""
         o = self.overall
         return o.mean_absolute <= limit.mean and o.max_absolute <= limit.greatest and o.k3 <= limit.kl
 
     @cached_property
     def grids(self) -> dict[str, str]:
-        """The sides that hold only values of bfloat16 or float16, with the name of that."""
+        """Return the sides that hold only values of bfloat16 or float16, with the name of that."""
         sides = {"generated": self.aligned.generated, "recomputed": self.aligned.recomputed}
         return {name: grid for name, values in sides.items() if (grid := _grid(values))}
 
     @property
     def rounding(self) -> Rounding:
-        """The size of rounding that people train with: a warning, not an error."""
+        """Return the size of rounding that people train with: a warning, not an error."""
         return NUMERIC_16_BIT if self.grids else NUMERIC
 
     @cached_property
@@ -300,7 +300,7 @@ class Case:
 
     @property
     def kinds_are_steps(self) -> bool:
-        """Whether samples of one step are all of one of the two kinds: weights that part at some step."""
+        """Return whether samples of one step are all of one of the two kinds: weights that part at some step."""
         steps, differs = self.whole.steps, self.two_kinds
         if differs is None or steps is None or len(np.unique(steps)) < 2:
             return False
@@ -310,7 +310,7 @@ class Case:
         return bool(mixed <= 0.02 * counted.sum())
 
     def first_far(self, rounding: float = AGREES) -> Array:
-        """The first position of each sample that is looked at which is beyond rounding; -1 where none is."""
+        """Return the first position of each sample that is looked at which is beyond rounding; -1 where none is."""
         far = np.abs(self.gaps) > rounding
         first = np.full(self.aligned.count, -1, np.int64)
         which, starts = np.unique(self.sample_of[far], return_index=True)
@@ -319,7 +319,7 @@ class Case:
 
 
 def case_of(aligned: Aligned, gaps: Array, samples: BySample) -> Case:
-    """The case with at most about MOST tokens."""
+    """Return the case with at most about MOST tokens."""
     total, every = overall(aligned, gaps), -(-len(gaps) // MOST)
     if every <= 1:
         return Case(aligned, total, samples, aligned, gaps)
@@ -329,7 +329,7 @@ def case_of(aligned: Aligned, gaps: Array, samples: BySample) -> Case:
 
 
 def _grid(values: Array) -> str:
-    """`bfloat16` or `float16` where (nearly) all values are representable there, else nothing."""
+    """Return `bfloat16` or `float16` where (nearly) all values are representable there, else nothing."""
     values = values[(values != 0) & (values > -60000)][:20000].astype(np.float32)
     if len(values) < 8 or len(np.unique(values)) < 4:
         return ""
@@ -339,7 +339,7 @@ def _grid(values: Array) -> str:
 
 
 def _within(gaps: Array, kind: Array) -> float:
-    """The intraclass correlation of gaps by kind."""
+    """Return the intraclass correlation of gaps by kind."""
     gaps = gaps - gaps.mean()
     _, number, times = np.unique(kind, return_inverse=True, return_counts=True)
     pairs = float((times * (times - 1.0)).sum())
@@ -373,7 +373,8 @@ def rank_correlation(a: Array, b: Array) -> float:
 
 
 def separation(values: Array, is_one: Array) -> float:
-    """How often a value of one kind is above one of the other (ties half): 1.0 where always, 0.5 where unrelated."""
+    """Return how often a value of one kind is above one of the other (ties half): 1.0 where always, 0.5 where
+    unrelated."""
     ones, others = int(is_one.sum()), int((~is_one).sum())
     if not ones or not others:
         return 0.5
@@ -381,6 +382,7 @@ def separation(values: Array, is_one: Array) -> float:
 
 
 def is_end_token(sizes: Sequence[Array]) -> bool:
-    """Whether one side has one token more than the other in some samples, and never more: an end token that it kept."""
+    """Return whether one side has one token more than the other in some samples, and never more: an end token that it
+    kept."""
     more = sizes[0] - sizes[1]
     return bool(((more == 0) | (more == 1)).all() or ((more == 0) | (more == -1)).all())

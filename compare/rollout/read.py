@@ -115,13 +115,13 @@ def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict
 
 
 def _chosen(names: Names, option: str, held: Container[str]) -> str:
-    """The name that was given, or the first usual one that is there; "" without any."""
+    """Return the name that was given, or the first usual one that is there; "" without any."""
     chosen = names[option]
     return next((name for name in USUAL[option] if name in held), "") if chosen is None else chosen
 
 
 def _inputs(taken: Mapping[str, Array], step: int | None, where: str = "") -> Inputs:
-    """One batch. A 1-d array of a run without lengths is one sample."""
+    """Return one batch. A 1-d array of a run without lengths is one sample."""
     flat = {name: taken[name].reshape(-1) for name in ("prompt_lengths", "lengths") if name in taken}
     prompts, lengths = (read_numbers(name, flat.get(name)) for name in ("prompt_lengths", "lengths"))
     sides = []
@@ -138,7 +138,7 @@ def _inputs(taken: Mapping[str, Array], step: int | None, where: str = "") -> In
 
 
 def _of_run(root: Path, names: Names) -> Inputs:
-    """Every batch of every step, rank and micro step that both sides have."""
+    """Return every batch of every step, rank and micro step that both sides have."""
     by_tag: dict[str, Batches] = defaultdict(dict)
     samples: dict[tuple[str, tuple[int, int, int]], Batches] = defaultdict(dict)  # of one micro step
     for spot in find(root).spots:
@@ -216,7 +216,7 @@ def _whole_and_parts(
 
 
 def _at(place: Key, own: Batches, generated: Batches, name: str) -> Array:
-    """The array of a tag at a place, of those of its micro step; DumpError where there is none.
+    """Return the array of a tag at a place, of those of its micro step; DumpError where there is none.
 
     Where a micro step saved a list of samples, what belongs to the samples may be one array for all of them.
     """

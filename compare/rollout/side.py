@@ -94,7 +94,7 @@ def _no_probabilities(name: str, values: Array, starts: Array) -> None:
 
 
 def _flatten(name: str, values: object) -> tuple[Array, Shape]:
-    """All elements on end, and the shape."""
+    """Return all elements on end, and the shape."""
     if isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1:
         values = list(values)  # how numpy holds rows of several lengths
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
@@ -190,7 +190,7 @@ def _by_mask(name: str, shape: Shape, mask: object) -> Chosen:
 
 
 def _neighbour(name: str, what: str) -> str:
-    """The argument of the same side: `generated (step 0)` and `mask` give `generated_mask (step 0)`."""
+    """Return the argument of the same side: `generated (step 0)` and `mask` give `generated_mask (step 0)`."""
     argument, _, place = name.partition(" ")
     return f"{argument}_{what} {place}".rstrip()
 
@@ -215,7 +215,7 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
 
 
 def _tokens(name: str, tokens: object, shape: Shape, places: Array | None) -> Array:
-    """The token ids of the response; padding may hold anything."""
+    """Return the token ids of the response; padding may hold anything."""
     flat, token_shape = _flatten(_neighbour(name, "tokens"), tokens)
     if not np.array_equal(np.asarray(token_shape), np.asarray(shape)):
         raise UsageError(f"{_neighbour(name, 'tokens')}: must have the shape of {name}: one token id per log-prob")

@@ -90,7 +90,7 @@ def by_steps(case: Case) -> list[Suspect]:
 
 
 def by_weights(case: Case) -> list[Suspect]:
-    """Two models over the same tokens that are not the same: alike, of both signs, with k1 as k2 says."""
+    """Return two models over the same tokens that are not the same: alike, of both signs, with k1 as k2 says."""
     total = case.overall
     if case.is_within(NUMERIC):
         return []

@@ -25,7 +25,7 @@ from msprobe.options.kinds import PATH, TEXT, one_of, whole
 
 
 def _array(flag: str, help: str, zh: str) -> Any:
-    """The name of an array; an empty name means that there is no such array."""
+    """Return the name of an array; an empty name means that there is no such array."""
     return option(TEXT, flag, metavar="NAME", may_be_empty=True, help=help, zh=zh)
 
 

@@ -44,7 +44,7 @@ class Suggestion:
 
 
 def suggest(target: Dump, golden: Dump, found: Counterparts) -> Suggestion:
-    """The four files for what was found between two dumps."""
+    """Return the four files for what was found between two dumps."""
     files = _Files(target, golden, found)
     written = {"api": files.apis(), "cell": files.cells(), "layer": files.layers(), "data": files.data()}
     texts, rules = {}, {}
@@ -71,7 +71,8 @@ class _Files:
                 yield pair, mine, theirs
 
     def apis(self) -> list[str]:
-        """A rule for every stem, with arguments and results; a comment where calls would not meet by their numbers.
+        """Return a rule for every stem, with arguments and results; a comment where calls would not meet by their
+        numbers.
 
         A comment too where the two are different operations that end in one value: of the others of these two names,
         and of what goes into them, that says nothing.
@@ -105,7 +106,8 @@ class _Files:
         return lines
 
     def _places(self, pairs: list[Counterpart], part: str) -> dict[Path, Path] | None:
-        """Which place of the one is which of the other in all these calls; None where two of them say two things."""
+        """Return which place of the one is which of the other in all these calls; None where two of them say two
+        things."""
         ours, theirs = self._sides[0].dump.columns, self._sides[1].dump.columns
         found: dict[Path, Path] = {}
         for pair in pairs:
@@ -117,7 +119,7 @@ class _Files:
         return found if len(set(found.values())) == len(found) else None
 
     def cells(self) -> list[str]:
-        """A rule for every module all of whose runs have runs of one module as partners, and of no other."""
+        """Return a rule for every module all of whose runs have runs of one module as partners, and of no other."""
         partners: defaultdict[str, dict[str, Counterpart]] = defaultdict(dict)
         back: defaultdict[str, set[str]] = defaultdict(set)
         for pair, mine, theirs in self._forward_pairs("cell"):
@@ -186,7 +188,7 @@ class _Files:
             yield type_name, ours, best if scores[best] >= 0 else NOTHING
 
     def _score(self, places: list[tuple[list[int], Calls]], other: str) -> int:
-        """How many calls meet their partners by order; -1 where one meets another."""
+        """Return how many calls meet their partners by order; -1 where one meets another."""
         met = [pair for calls, theirs in places for pair in zip(calls, theirs.get(other, ()), strict=False)]
         return len(met) if all(self._golden_of.get(a, NONE) == b for a, b in met) else -1
 
@@ -211,7 +213,7 @@ class _Files:
         }
 
     def data(self) -> list[str]:
-        """Every pair of records of every pair of calls, and for what stayed open the candidates."""
+        """Return every pair of records of every pair of calls, and for what stayed open the candidates."""
         target, golden = self._sides
         shared = Counter(pair.golden for pair in self._found.calls)
         lines: list[str] = []
@@ -235,7 +237,7 @@ class _Files:
 
 
 def text(name: str) -> str:
-    """A name as yaml takes it for a text."""
+    """Return a name as yaml takes it for a text."""
     plain = all(c.isalnum() or c in "._-" for c in name) and not name.replace(".", "").isdigit() and name[:1].isalpha()
     return name if plain and name.lower() not in ("true", "false", "null", "yes", "no", "on", "off") else _quoted(name)
 
@@ -269,7 +271,7 @@ def _is_below(path: str, outer: str) -> bool:
 
 
 def _without_common_end(mine: Path, theirs: Path) -> tuple[Path, Path]:
-    """`blocks.0` and `h.0` differ in `blocks` and `h`; one part stays on each side."""
+    """Return `blocks.0` and `h.0` differ in `blocks` and `h`; one part stays on each side."""
     while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:
         mine, theirs = mine[:-1], theirs[:-1]
     return mine, theirs

@@ -111,6 +111,6 @@ def run(options: Options) -> int:
 
 
 def _neighbour(output: Path, kind: str) -> Path:
-    """`mapping.cell.yaml` for `mapping.yaml`."""
+    """Return `mapping.cell.yaml` for `mapping.yaml`."""
     suffix = output.suffix if output.suffix in (".yaml", ".yml") else ""
     return output.with_name(f"{output.name.removesuffix(suffix)}.{kind}{suffix or '.yaml'}")

@@ -52,7 +52,7 @@ def guard(text: str) -> str:
 
 
 def are_plain(texts: Iterable[str]) -> bool:
-    """Whether `guard` leaves each of these texts as it is; False also where that is not sure."""
+    """Return whether `guard` leaves each of these texts as it is; False also where that is not sure."""
     every = list(texts)
     whole = "".join(every)
     if not whole.isprintable() or ";" in whole or max(map(len, every), default=0) > _SHORT:
@@ -61,12 +61,12 @@ def are_plain(texts: Iterable[str]) -> bool:
 
 
 def guarded(texts: list[str]) -> list[str]:
-    """`guard` of each text."""
+    """Return `guard` of each text."""
     return texts if are_plain(texts) else list(map(guard, texts))
 
 
 def _cut(text: str) -> str:
-    """A text that a cell can hold: of a longer one the beginning and the end, which tell alike names apart."""
+    """Return a text that a cell can hold: of a longer one the beginning and the end, which tell alike names apart."""
     if len(text) <= _NEVER_LONG:
         return text
     units = text.encode("utf-16-le", "surrogatepass")
@@ -79,12 +79,12 @@ def _cut(text: str) -> str:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a value is counted with; booleans are not, nor are numbers that no float can hold."""
+    """Return whether a value is counted with; booleans are not, nor are numbers that no float can hold."""
     return type(value) is float or (type(value) is int and -LARGEST <= value <= LARGEST)
 
 
 def number(value: object) -> str | int | float | bool:
-    """A number as it is; what a sheet has no number for as text: `Nan`, `inf`, `-inf`, `None`."""
+    """Return a number as it is; what a sheet has no number for as text: `Nan`, `inf`, `-inf`, `None`."""
     if type(value) is float:
         if value - value == 0:  # finite; quicker than asking for it
             return value
@@ -95,7 +95,7 @@ def number(value: object) -> str | int | float | bool:
 
 
 def percent(difference: float, golden: float) -> str:
-    """The difference relative to the golden, in percent, as 8.1 prints it; `N/A` where the golden is 0."""
+    """Return the difference relative to the golden, in percent, as 8.1 prints it; `N/A` where the golden is 0."""
     if difference != difference:
         return "Nan"
     if golden == 0:
@@ -107,7 +107,7 @@ def percent(difference: float, golden: float) -> str:
 
 
 def share(cell: Cell) -> float | None:
-    """The part of 1 that a text like `12.5%` says; None for any other cell, words like `inf%` among them."""
+    """Return the part of 1 that a text like `12.5%` says; None for any other cell, words like `inf%` among them."""
     if type(cell) is str and _SHARE(cell) and (value := float(cell[:-1])) < math.inf:
         return value / 100
     return None
@@ -115,7 +115,7 @@ def share(cell: Cell) -> float | None:
 
 @lru_cache(maxsize=4096)
 def shape_text(shape: tuple[int, ...] | None) -> str:
-    """`[2, 16]`, or `None` for a tensor whose shape the dump does not tell."""
+    """Return `[2, 16]`, or `None` for a tensor whose shape the dump does not tell."""
     return "None" if shape is None else _cut(str(list(shape)))
 
 
@@ -163,7 +163,7 @@ class Side:
         self._statistics = [*columns.numbers.T]
 
     def names(self, rows: Ints, calls: Ints) -> list[str]:
-        """The names of records of calls."""
+        """Return the names of records of calls."""
         return self._of_records(rows, calls, self._names)
 
     def _names(self, rows: Ints, calls: Ints) -> list[str]:
@@ -181,7 +181,7 @@ class Side:
 
     @cached_property
     def _are_named_by_place(self) -> bool:
-        """Whether no record has another name than its call and its place in it make."""
+        """Return whether no record has another name than its call and its place in it make."""
         return not self._columns.named and not any(self._columns.file)
 
     @cached_property
@@ -193,7 +193,7 @@ class Side:
 
     @staticmethod
     def _of_records(rows: Ints, others: Ints, made: Callable[[Ints, Ints], list[str]]) -> list[str]:
-        """The texts of records, `N/A` where there is none."""
+        """Return the texts of records, `N/A` where there is none."""
         are_there = rows >= 0
         if are_there.all():
             return made(rows, others)
@@ -201,11 +201,11 @@ class Side:
         return [next(texts) if is_there else NOT_APPLICABLE for is_there in are_there.tolist()]
 
     def dtypes(self, rows: Ints) -> list[str]:
-        """The dtype of a tensor, the Python type of anything else."""
+        """Return the dtype of a tensor, the Python type of anything else."""
         return self._of_look(rows, self._dtypes, self._type)
 
     def shapes(self, rows: Ints) -> list[str]:
-        """The shape of a tensor, `[]` for a single value."""
+        """Return the shape of a tensor, `[]` for a single value."""
         other = {"None": "None", "slice": "(3,)"}
         return self._of_look(rows, self._shapes, lambda row: other.get(self._type(row), "[]"))
 
@@ -232,17 +232,17 @@ class Side:
 
     @cached_property
     def is_plain(self) -> NDArray[np.bool_]:
-        """Which rows are tensors whose statistics are all floats."""
+        """Return which rows are tensors whose statistics are all floats."""
         found = self._are_tensors.copy()
         found[list(self._columns.odd)] = False
         return found if len(found) else np.zeros(1, bool)  # row -1 of a side without records is asked for too
 
     def floats(self, rows: Ints) -> list[NDArray[np.float64]]:
-        """The statistics of rows as columns; anything where `is_plain` is not."""
+        """Return the statistics of rows as columns; anything where `is_plain` is not."""
         return [column[rows] if len(column) else np.zeros(len(rows)) for column in self._statistics]
 
     def numerals(self, rows: Ints) -> list[Numerals]:
-        """The statistics of records as msprobe 8.1 has them: a value that is not a tensor stands for all."""
+        """Return the statistics of records as msprobe 8.1 has them: a value that is not a tensor stands for all."""
         found: list[Numerals] = list(zip(*(column.tolist() for column in self.floats(rows)), strict=True))
         kind, odd = self._columns.kind, self._columns.odd
         for at, row in enumerate(rows.tolist()):
@@ -257,7 +257,7 @@ class Side:
         return found
 
     def optional(self, name: str, rows: Sequence[int]) -> list[Cell]:
-        """An optional statistic of records, or their layout; empty where there is none."""
+        """Return an optional statistic of records, or their layout; empty where there is none."""
         if name == "layout":
             return [str(self._columns.layout.get(row, "")) for row in rows]
         if (column := self._columns.shares.get(name)) is None:
@@ -265,7 +265,7 @@ class Side:
         return ["" if row < 0 or column[row] != column[row] else float(column[row]) for row in rows]
 
     def digests(self, rows: Sequence[int]) -> list[str]:
-        """The digests of records; of a value that is no tensor the CRC-32 of its text, as msprobe has it."""
+        """Return the digests of records; of a value that is no tensor the CRC-32 of its text, as msprobe has it."""
         return [NOT_APPLICABLE if row < 0 else self._digest(row) for row in rows]
 
     def _digest(self, row: int) -> str:
@@ -282,7 +282,8 @@ _WARNING = ("Warning", "Need double check api accuracy.")
 
 
 def statistics_columns(target: Sequence[Floats], golden: Sequence[Floats]) -> list[Numbers | list[Cell]]:
-    """The differences, the shares, both sides' statistics, 8.1's result and message, of pairs with plain floats."""
+    """Return the differences, the shares, both sides' statistics, 8.1's result and message, of pairs with plain
+    floats."""
     with np.errstate(all="ignore"):
         differences = [t - g for t, g in zip(target, golden, strict=True)]
         shares = [np.abs(d / g) * 100 for d, g in zip(differences, golden, strict=True)]
@@ -304,14 +305,16 @@ def _percents(share: Floats, difference: Floats, golden: Floats) -> Numbers:
 
 
 def _above_half(difference: Floats, t: Floats, g: Floats) -> NDArray[np.bool_]:
-    """Whether a statistic differs by more than half, 8.1's rule; with NaN on one side counted as a difference."""
+    """Return whether a statistic differs by more than half, 8.1's rule; with NaN on one side counted as a
+    difference."""
     # Python's max(t, g), which is g only where that is greater, NaN or not.
     above = np.abs(difference) / (np.abs(np.where(g > t, g, t)) + 1e-10) > 0.5
     return np.where(np.isnan(difference), np.isnan(t) != np.isnan(g), above)
 
 
 def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Numbers | list[Cell]]:
-    """The same columns of any pairs of rows, -1 for none: of plain floats by the column, of all others one by one."""
+    """Return the same columns of any pairs of rows, -1 for none: of plain floats by the column, of all others one by
+    one."""
     columns = statistics_columns(target.floats(t), golden.floats(g))
     special = np.flatnonzero(~(target.is_plain[t] & golden.is_plain[g]) | (t < 0) | (g < 0))
     sides = target.numerals(t[special]), golden.numerals(g[special])
@@ -326,7 +329,8 @@ def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Num
 
 
 def statistics_cells(target: Numerals, golden: Numerals) -> tuple[Cell, ...]:
-    """The same cells of one pair whose statistics may be anything; of a number that is no tensor too, as in 8.1."""
+    """Return the same cells of one pair whose statistics may be anything; of a number that is no tensor too, as in
+    8.1."""
     differences: list[Cell] = [NOT_APPLICABLE] * _COUNT
     shares: list[Cell] = [NOT_APPLICABLE] * _COUNT
     warning = False

@@ -109,7 +109,8 @@ GUESSES = (
 
 
 def optional(names: Sequence[str]) -> tuple[Column, ...]:
-    """Two columns for each optional statistic of these names, which are shown and never judged; `layout` is one."""
+    """Return two columns for each optional statistic of these names, which are shown and never judged; `layout` is
+    one."""
     texts = {each.name: each.noun for each in SHARES} | {"layout": "strides and storage offset in elements"}
     return tuple(
         Column(f"{side} {name}", f"the {of}'s {texts[name]}; empty if not recorded", 11)
@@ -125,8 +126,8 @@ def columns(
     with_noise: bool = False,
     names: Sequence[str] = (),
 ) -> tuple[Column, ...]:
-    """The columns of one comparison: those of msprobe 8.1, then ours; those of noise where it was judged, those of
-    guesses where pairs were guessed, and the optional statistics of some names."""
+    """Return the columns of one comparison: those of msprobe 8.1, then ours; those of noise where it was judged, those
+    of guesses where pairs were guessed, and the optional statistics of some names."""
     stack = (_STACK,) if with_stack else ()
     if mode == "tensor":
         found = (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_MEASURES, *_OURS)
@@ -138,14 +139,14 @@ def columns(
 
 
 def optional_names(comparison: Comparison) -> list[str]:
-    """The optional statistics that either side has, and `layout` where one has layouts."""
+    """Return the optional statistics that either side has, and `layout` where one has layouts."""
     sides = comparison.target.columns, comparison.golden.columns
     names = [each.name for each in SHARES if any(each.name in side.shares for side in sides)]
     return [*names, *["layout"] * any(side.layout for side in sides)]
 
 
 def columns_of(comparison: Comparison, with_stack: bool) -> tuple[Column, ...]:
-    """The columns of a comparison, by what it found."""
+    """Return the columns of a comparison, by what it found."""
     has_noise = comparison.noise_of_tensors is not None
     has_guesses = bool(comparison.pairs.notes.guesses)
     return columns(comparison.mode, with_stack, has_guesses, has_noise, optional_names(comparison))

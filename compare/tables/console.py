@@ -123,7 +123,7 @@ def limits(comparison: Comparison) -> Iterator[Words]:
 
 
 def excused_phrase(counts: ExcusedCounts, limits: UserLimits) -> Words:
-    """How much the limits of the user excuse."""
+    """Return how much the limits of the user excuse."""
     return phrase(
         "your limits: {counts} ({options})",
         counts=_excused(counts),
@@ -143,7 +143,7 @@ def _excused(counts: ExcusedCounts) -> Words:
 
 
 def _structure(comparison: Comparison) -> Iterator[Words]:
-    """How many calls one side alone makes without consequence."""
+    """Yield how many calls one side alone makes without consequence."""
     if found := harmless_calls(comparison):
         yield phrase(
             "structure differs without consequence: {number} call is on one side only: {name}"
@@ -168,7 +168,7 @@ def harmless_calls(comparison: Comparison) -> list[int]:
 
 
 def counts_said(counts: Mapping[Grade, int]) -> Words:
-    """`12 pass, 1 warning, 0 error, 3 unjudged`."""
+    """Return `12 pass, 1 warning, 0 error, 3 unjudged`."""
     each = [phrase("{number} {grade}", number=counts.get(grade, 0), grade=grade) for grade in GRADES]
     return joined(each, "{before}, {after}")
 
@@ -261,7 +261,7 @@ def _counted(unjudged: Mapping[Cause, int]) -> Words:
 
 
 def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, Words]]:
-    """How many pairs have no verdict for which cause, in words; none where all have one."""
+    """Return how many pairs have no verdict for which cause, in words; none where all have one."""
     return [(n, _cause(cause)) for cause in CAUSES if (n := unjudged.get(cause))]
 
 
@@ -279,12 +279,12 @@ class LastLine:
 
     @property
     def said(self) -> Phrase:
-        """Both in one."""
+        """Return both in one."""
         return phrase("{title}: {text}", title=self.title, text=self.text)
 
 
 def answer(comparison: Comparison, located: Located) -> LastLine:
-    """The last line of a comparison."""
+    """Return the last line of a comparison."""
     if located.first is not None:
         return LastLine(phrase("first wrong call"), full_phrase(located.first))
     judged = len(comparison.grades) - comparison.counts["unjudged"]
@@ -309,7 +309,7 @@ def no_difference(
     excused: ExcusedCounts | None = None,
     roundings_left: Sequence[RoundingLeft] = (),
 ) -> LastLine:
-    """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
+    """Return the last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted. `absent`: dumps that
     were not compared at all. `excused`: what differs, but for the limits of the user. `roundings_left` are those of the
@@ -337,7 +337,7 @@ def no_difference(
 
 
 def _with_roundings(text: Words, roundings: Sequence[RoundingLeft]) -> Words:
-    """The numbers of pairs, the largest difference, and how large an error it may hide."""
+    """Return the numbers of pairs, the largest difference, and how large an error it may hide."""
     largest = max(roundings, key=lambda one: one.largest)
     text = phrase(
         "{text}, largest {largest:.2g} of the norm at {name}", text=text, largest=largest.largest, name=largest.name
@@ -354,7 +354,7 @@ def _with_roundings(text: Words, roundings: Sequence[RoundingLeft]) -> Words:
 
 
 def _with_hidden(text: Words, bounded: Sequence[RoundingLeft]) -> Words:
-    """How large an error of a call may be hidden."""
+    """Return how large an error of a call may be hidden."""
     widest = max(bounded, key=lambda one: one.hidden)
     is_by_statistics = any(one.is_by_statistics for one in bounded)
     return phrase(
@@ -421,8 +421,8 @@ _PLACE = re.compile(
 def watch(
     rows: Iterable[tuple[Cell, ...]], columns: Sequence[Column], first_bad: list[tuple[int, str]]
 ) -> Iterator[tuple[Cell, ...]]:
-    """The rows as they are; `first_bad` takes number and name of the first that msprobe 8.1 calls bad, so that rows are
-    made once only."""
+    """Yield the rows as they are; `first_bad` takes number and name of the first that msprobe 8.1 calls bad, so that
+    rows are made once only."""
     verdict = next(at for at, column in enumerate(columns) if column.title in _VERDICTS)
     for number, row in enumerate(rows):
         if not first_bad and row[verdict] in _BAD:
@@ -457,7 +457,7 @@ def suspect(
 
 
 def _rows_of_call(comparison: Comparison, name: str) -> range:
-    """The pairs of records of the call of this name; empty where neither side has one."""
+    """Return the pairs of records of the call of this name; empty where neither side has one."""
     pairs = comparison.pairs
     for dump, calls in ((comparison.target, pairs.target_calls), (comparison.golden, pairs.golden_calls)):
         if name in dump.columns.names:
@@ -500,12 +500,12 @@ def _order(call: str) -> str:
 
 
 def _normalized(call: str) -> str:
-    """`layer_norm`, `LayerNorm` and `Layernorm` are one."""
+    """Return `layer_norm`, `LayerNorm` and `Layernorm` are one."""
     return call.lower().replace("_", "")
 
 
 def described(dump: Dump) -> str:
-    """`MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump says."""
+    """Return `MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump says."""
     framework = {"mindspore": "MindSpore", "pytorch": "PyTorch"}.get(dump.framework, dump.framework)
     made_by = f"format {dump.format_version} of msprobe-ms" if dump.format_version else "format of msprobe"
     return ", ".join(word for word in (framework, dump.task, f"level {dump.level}" * bool(dump.level), made_by) if word)

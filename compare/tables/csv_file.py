@@ -55,7 +55,7 @@ def _write_lines(file: BinaryIO, columns: Sequence[Sequence[Cell]]) -> None:
 
 
 def _texts(cells: Sequence[Cell]) -> Sequence[str]:
-    """The cells of a column as they stand in the file."""
+    """Return the cells of a column as they stand in the file."""
     column = list(cells)
     kinds = set(map(type, column))
     if kinds == {float}:

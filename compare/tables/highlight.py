@@ -70,7 +70,7 @@ _NUMBERS = (float, int)
 
 
 def highlights(rows: Sequence[Figures]) -> list[Highlight]:
-    """The highlight of each row; `rows` are all of one call, in any order."""
+    """Return the highlight of each row; `rows` are all of one call, in any order."""
     inputs = [row for row in rows if row.part != "output" and _is_numeric(row)]
     return [_highlight(row, inputs) for row in rows]
 
@@ -113,18 +113,19 @@ def _ratios_fell(before: Figures, after: Figures) -> Iterator[str]:
 
 
 def _share(row: Figures) -> float:
-    """The difference of the maxima relative to the golden one."""
+    """Return the difference of the maxima relative to the golden one."""
     return abs(float(row.difference or 0)) / max(abs(float(row.golden_max or 0)), FLOOR)
 
 
 def _grew_by_a_magnitude(before: Cell, after: Cell) -> bool:
-    """Whether a difference has one digit more before the point than an input's; below 1 there is no digit to count."""
+    """Return whether a difference has one digit more before the point than an input's; below 1 there is no digit to
+    count."""
     small, great = abs(float(before or 0)), abs(float(after or 0))
     return small <= great and math.log10(max(great, 1.0)) - math.log10(max(small, 1.0)) >= 1
 
 
 def _is_numeric(row: Figures) -> bool:
-    """Whether a row can be held against another one: both maxima and the difference are numbers."""
+    """Return whether a row can be held against another one: both maxima and the difference are numbers."""
     cells = (row.target_max, row.golden_max, row.difference)
     return all(isinstance(cell, _NUMBERS) and math.isfinite(cell) for cell in cells)
 
@@ -141,8 +142,8 @@ _PART: dict[str, Literal["input", "parameters", "output"]] = {"input": "input", 
 def coloured(
     comparison: Comparison, columns: Sequence[Column], rows: Iterable[Row]
 ) -> Iterator[tuple[Row, str | None]]:
-    """Each row with its reasons, and its colour (ARGB) or None; a call at a time, because outputs are held against
-    inputs. Digests have no figures, so there is nothing to colour."""
+    """Yield each row with its reasons, and its colour (ARGB) or None; a call at a time, because outputs are held
+    against inputs. Digests have no figures, so there is nothing to colour."""
     if comparison.mode == "digest":
         yield from ((row, None) for row in rows)
         return

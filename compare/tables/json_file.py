@@ -52,7 +52,7 @@ def write_json(
 
 
 def _one_sided(comparison: Comparison, place: int) -> dict[str, object]:
-    """A call that one side alone makes without consequence."""
+    """Return a call that one side alone makes without consequence."""
     side = "target" if comparison.pairs.target_calls[place] >= 0 else "golden"
     return {"name": comparison.pairs.name(place), "side": side, "why": comparison.explained[place].why.name.lower()}
 
@@ -70,7 +70,7 @@ def _noise_limits(noise: Noise) -> dict[str, object]:
 
 
 def _user_limits(excused: Excused) -> dict[str, object]:
-    """The limits of the user, and what they excuse."""
+    """Return the limits of the user, and what they excuse."""
     limits = excused.limits
     return {
         "ignore": list(limits.ignore),
@@ -82,7 +82,7 @@ def _user_limits(excused: Excused) -> dict[str, object]:
 
 
 def counts_of_excused(counts: ExcusedCounts) -> dict[str, object]:
-    """How much the limits of the user excuse."""
+    """Return how much the limits of the user excuse."""
     return {"ignored": counts.ignored, "tolerated": counts.tolerated, "ignored_calls": counts.calls}
 
 

@@ -40,27 +40,28 @@ _RESULTS = {EQUAL: "pass", DIFFERENT: "Different", UNKNOWN: NOT_APPLICABLE}
 def stretches(
     comparison: Comparison, located: Located, with_stack: bool, start: int = 0, stop: int | None = None
 ) -> Iterator[list[Sequence[Cell]]]:
-    """The columns of some thousands of pairs after the other, in execution order; of those from `start` to `stop`."""
+    """Return the columns of some thousands of pairs after the other, in execution order; of those from `start` to
+    `stop`."""
     made = _Rows(comparison, located, with_stack)
     stop = len(comparison.grades) if stop is None else stop
     return (made.stretch(at, min(at + _STRETCH, stop)) for at in range(start, stop, _STRETCH))
 
 
 def rows(comparison: Comparison, located: Located, with_stack: bool) -> Iterator[Row]:
-    """One row per pair, in execution order."""
+    """Yield one row per pair, in execution order."""
     for columns in stretches(comparison, located, with_stack):
         yield from zip(*columns, strict=True)
 
 
 def rows_of(comparison: Comparison, located: Located, parts: Iterable[range]) -> Iterator[Row]:
-    """The rows of some stretches of pairs, without the column of call stacks."""
+    """Yield the rows of some stretches of pairs, without the column of call stacks."""
     made = _Rows(comparison, located, False)
     for start, stop in _joined(parts):
         yield from zip(*made.stretch(start, stop), strict=True)
 
 
 def _joined(parts: Iterable[range]) -> Iterator[tuple[int, int]]:
-    """The stretches, those that follow each other as one."""
+    """Yield the stretches, those that follow each other as one."""
     start = stop = -1
     for part in parts:
         if part.start != stop:
@@ -83,7 +84,7 @@ class _Rows:
         self._optional = optional_names(comparison)
 
     def stretch(self, start: int, stop: int) -> list[Sequence[Cell]]:
-        """The columns of the rows from `start` to `stop`."""
+        """Return the columns of the rows from `start` to `stop`."""
         t, g = self._pairs.target_rows[start:stop], self._pairs.golden_rows[start:stop]
         places = self._pairs.call_of[start:stop]
         ours, theirs = t.tolist(), g.tolist()
@@ -123,14 +124,14 @@ class _Rows:
         return columns
 
     def _golden_calls(self, rows: Ints, places: Ints) -> Ints:
-        """The golden's call of each row; the user may pair records of calls that are no pair."""
+        """Return the golden's call of each row; the user may pair records of calls that are no pair."""
         if not self._pairs.notes.is_crossed:
             return self._pairs.golden_calls[places]
         starts = np.frombuffer(self._comparison.golden.columns.starts, np.int64)
         return np.searchsorted(starts, rows, side="right") - 1
 
     def _eight(self, start: int, t: Ints, g: Ints) -> Iterator[Iterator[Cell]]:
-        """The statistics of both sides: of the dumps, or measured where those do not tell them."""
+        """Yield the statistics of both sides: of the dumps, or measured where those do not tell them."""
         described = self._comparison.described
         sides = self._target.numerals(t), self._golden.numerals(g)
         for row, (ours, theirs) in enumerate(zip(*sides, strict=True), start):
@@ -170,7 +171,7 @@ class _Rows:
         ]
 
     def _stacks(self, start: int, places: Sequence[int]) -> list[str]:
-        """The stack of a call on its first row."""
+        """Return the stack of a call on its first row."""
         found = [NOT_APPLICABLE] * len(places)
         for at, place in enumerate(places):
             if self._pairs.starts[place] != start + at:

@@ -60,8 +60,8 @@ def _beginning(finding: Divergence) -> str:
 
 
 def summary(comparison: Comparison, located: Located, *, label: str, top: int, exit_zero: bool) -> Iterator[Line]:
-    """The lines of one comparison; `label` tells it from others that were made together, `top` is how many of the next
-    beginnings are listed, `exit_zero` whether the user wants exit code 0 whatever is found."""
+    """Yield the lines of one comparison; `label` tells it from others that were made together, `top` is how many of the
+    next beginnings are listed, `exit_zero` whether the user wants exit code 0 whatever is found."""
     is_clean = located.is_clean(comparison)
     grade = located.first.grade if located.first else "pass" if is_clean else "unjudged"
     yield Line("Answer")
@@ -203,7 +203,7 @@ class _Frame:
                 book.writestr(name, text)
 
     def _rows(self, first: int, rows: list[Row], colours: list[str | None]) -> bytes:
-        """Rows from a number on, each in its colour."""
+        """Return rows from a number on, each in its colour."""
         if rows_of is not None:
             of_verdict, of_rows = self._verdict_styles, self._row_styles
             made: bytes = rows_of(
@@ -214,7 +214,7 @@ class _Frame:
         return "".join(texts).encode("utf-8", "replace")
 
     def _row(self, number: int, row: Row, colour: str | None) -> str:
-        """A row; with a colour every cell is in it, empty ones too, else the verdict in its own."""
+        """Return a row; with a colour every cell is in it, empty ones too, else the verdict in its own."""
         cells = []
         style_of_row, in_percent = self._row_styles[colour]
         for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
@@ -237,7 +237,8 @@ class _Frame:
         return f'<row r="{number}">{"".join(cells)}</row>'
 
     def _book(self, title: str, lengths: Sequence[int]) -> Any:
-        """A workbook of sheets with headings, on the first one of rows a row in each style, and of the summary."""
+        """Return a workbook of sheets with headings, on the first one of rows a row in each style, and of the
+        summary."""
         from openpyxl import Workbook
         from openpyxl.styles import Alignment, Font, PatternFill
 
@@ -301,7 +302,7 @@ def _sum_up(sheet: Any, lines: Sequence[Line]) -> None:
 
 
 def _members(book: Any) -> dict[str, str]:
-    """The files of a workbook as texts; strings stand in the cells themselves."""
+    """Return the files of a workbook as texts; strings stand in the cells themselves."""
     made = BytesIO()
     book.save(made)
     with zipfile.ZipFile(made) as packed:

@@ -25,7 +25,7 @@ def write_table(
 
 
 def objects(columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> list[dict[str, Cell]]:
-    """Each row by the titles of its columns."""
+    """Return each row by the titles of its columns."""
     titles = [column.title for column in columns]
     return [dict(zip(titles, row, strict=True)) for row in rows]
 

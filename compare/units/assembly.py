@@ -34,7 +34,8 @@ class Assembly:
         self.meetings: tuple[Meeting, ...] = ()
 
     def add(self, packed: PackedUnit, unit: Unit) -> int:
-        """The number of a unit, whose chunks are put in by `finish`; `unit` is what the head says of it besides."""
+        """Return the number of a unit, whose chunks are put in by `finish`; `unit` is what the head says of it
+        besides."""
         self.units.append(unit)
         self.packed.append(packed)
         return len(self.units) - 1
@@ -65,7 +66,7 @@ class Assembly:
 
     @property
     def calls(self) -> int:
-        """How many calls all units have."""
+        """Return how many calls all units have."""
         return sum(packed.calls for packed in self.packed)
 
     @property
@@ -79,11 +80,11 @@ class Assembly:
 
     @property
     def _by_importance(self) -> list[int]:
-        """The units, those with a finding first."""
+        """Return the units, those with a finding first."""
         return sorted(range(len(self.packed)), key=lambda at: (not self.packed[at].beginnings, at))
 
     def _states(self) -> list[bytes]:
-        """The states of all units, as many without links as need be."""
+        """Return the states of all units, as many without links as need be."""
         states = [packed.state for packed in self.packed]
         size, without = sum(map(len, states)), 0
         for at in reversed(self._by_importance):
@@ -105,7 +106,7 @@ class Assembly:
         return states
 
     def _kept(self, most: int) -> set[int]:
-        """The units whose details fit into so many bytes; the most important one has its own in any case."""
+        """Return the units whose details fit into so many bytes; the most important one has its own in any case."""
         kept: set[int] = set()
         size = 0
         for at in self._by_importance:
@@ -154,7 +155,7 @@ class Assembly:
     def _meeting(
         self, members: Sequence[tuple[int, int]], units: Mapping[int, int], summaries: Mapping[int, RankSummary]
     ) -> Meeting | None:
-        """One exchange of several ranks; None where fewer than two of its calls are shown."""
+        """Return one exchange of several ranks; None where fewer than two of its calls are shown."""
         calls = [(units[rank], self.packed[units[rank]].exchanges[place]) for rank, place in members]
         shown = tuple(dict.fromkeys(call for call in calls if call[1] >= 0))
         rank, place = members[0]
@@ -181,6 +182,6 @@ class Assembly:
 
 
 def label_of(label: str, step: int | None, rank: int | None) -> str:
-    """`step 0, rank 1`, where there is no other label."""
+    """Return `step 0, rank 1`, where there is no other label."""
     words = ("" if step is None else f"step {step}", "" if rank is None else f"rank {rank}")
     return label or ", ".join(filter(None, words)) or "the dump"

@@ -35,7 +35,8 @@ MOST = 50
 
 
 def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state: State) -> tuple[Finding, ...]:
-    """The findings of a comparison, the first and then in the console's order; a call is its number in the unit."""
+    """Return the findings of a comparison, the first and then in the console's order; a call is its number in the
+    unit."""
     if not located.findings:
         return ()
     places = {event.at: event.place for event in events(comparison.pairs)}
@@ -68,7 +69,7 @@ def harmless(comparison: Comparison) -> tuple[Finding, ...]:
 
 
 def differing_calls(comparison: Comparison, located: Located) -> frozenset[int]:
-    """The calls with a record that differs: beyond what is allowed, or along the dataflow."""
+    """Return the calls with a record that differs: beyond what is allowed, or along the dataflow."""
     rows = np.isin(comparison.grades, _WRONG)
     rows[list(located.roles)] = True
     return frozenset(np.unique(comparison.pairs.call_of[rows]).tolist())
@@ -77,14 +78,14 @@ def differing_calls(comparison: Comparison, located: Located) -> frozenset[int]:
 def _beginning(
     finding: Divergence, comparison: Comparison, located: Located, place: int | None, to_loss: bool | None
 ) -> Finding:
-    """One finding; `place` is the pair of calls where it stands."""
+    """Return one finding; `place` is the pair of calls where it stands."""
     made = finding_of(finding, comparison.target.step, comparison.target.rank)
     evidence = tuple(_evidence(finding, comparison, located, place))
     return replace(made.placed(call=place), evidence=evidence, reaches_loss=to_loss)
 
 
 def _evidence(finding: Divergence, comparison: Comparison, located: Located, place: int | None) -> Iterator[Words]:
-    """The records of the call that differ and why, and what could not be judged before it."""
+    """Yield the records of the call that differ and why, and what could not be judged before it."""
     if isinstance(finding.evidence, Between):
         yield kind_phrase(finding)
     rows = () if place is None else comparison.pairs.rows(place)
@@ -142,8 +143,8 @@ class Reach:
         self._loss = _loss(calls)
 
     def loss(self, number: int) -> bool | None:
-        """Whether the loss receives a difference of this call; None where there is no loss, or it differs and no way
-        there was recorded."""
+        """Return whether the loss receives a difference of this call; None where there is no loss, or it differs and no
+        way there was recorded."""
         if self._loss is None or self._calls.parsed[number].direction != "forward":
             return None
         if self._loss not in self._differing:
@@ -161,7 +162,7 @@ class Reach:
 
 
 def _loss(calls: UnitCalls) -> int | None:
-    """The last forward call whose one floating output has a single element, the innermost of them."""
+    """Return the last forward call whose one floating output has a single element, the innermost of them."""
     side = calls.target
     columns = side.dump.columns
     around = set(calls.parents)

@@ -63,19 +63,19 @@ class UnitCalls:
 
     @classmethod
     def of_pairs(cls, pairs: Pairs, family: str) -> "UnitCalls":
-        """The calls of a comparison: call n is pair n."""
+        """Return the calls of a comparison: call n is pair n."""
         return cls(Side(pairs.target, pairs.target_calls), Side(pairs.golden, pairs.golden_calls), family)
 
     @classmethod
     def of_dump(cls, dump: Dump, family: str) -> "UnitCalls":
-        """The calls of a dump."""
+        """Return the calls of a dump."""
         return cls(Side(dump, np.arange(len(dump.columns.names))), None, family)
 
     def __len__(self) -> int:
         return len(self.target.calls)
 
     def side(self, number: int) -> tuple[Side, int]:
-        """The side whose name a call has, and its place in that dump."""
+        """Return the side whose name a call has, and its place in that dump."""
         call = int(self.target.calls[number])
         if call >= 0 or self.golden is None:
             return self.target, call
@@ -83,17 +83,17 @@ class UnitCalls:
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """The target's names; of calls that only the golden makes, the golden's."""
+        """Return the target's names; of calls that only the golden makes, the golden's."""
         return [side.dump.columns.names[at] for side, at in map(self.side, range(len(self)))]
 
     @cached_property
     def parsed(self) -> Sequence[Name]:
-        """The names, taken apart."""
+        """Return the names, taken apart."""
         return [parse(name) for name in self.names]
 
     @cached_property
     def parents(self) -> Sequence[int]:
-        """The number of the call around each, -1 at the top."""
+        """Return the number of the call around each, -1 at the top."""
         found = []
         for number in range(len(self)):
             side, at = self.side(number)
@@ -103,14 +103,14 @@ class UnitCalls:
         return found
 
     def around(self, number: int) -> list[int]:
-        """The calls around a call, innermost first."""
+        """Return the calls around a call, innermost first."""
         found: dict[int, None] = {}
         while (number := self.parents[number]) >= 0 and number not in found:
             found[number] = None
         return list(found)
 
     def stack(self, number: int, *, of_golden: bool = False) -> tuple[str, ...]:
-        """The lines of a call's stack, innermost first; a backward call has its forward's."""
+        """Return the lines of a call's stack, innermost first; a backward call has its forward's."""
         side = self.golden if of_golden else self.target
         at = -1 if side is None else int(side.calls[number])
         if side is None or at < 0:

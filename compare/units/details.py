@@ -60,8 +60,8 @@ class Budgeted:
 
 
 def details(order: Iterable[int], of_calls: Callable[[Sequence[int]], Iterator[CallDetails]], budget: int) -> Budgeted:
-    """The details of calls in their order of importance, until so many bytes are used up. `of_calls` gives those of
-    some calls, one after the other."""
+    """Return the details of calls in their order of importance, until so many bytes are used up. `of_calls` gives those
+    of some calls, one after the other."""
     texts: dict[int, bytes] = {}
     size, squeezed = 0, zlib.compressobj(1)
     waiting = bytearray()
@@ -102,12 +102,12 @@ def _chunks(texts: Mapping[int, bytes]) -> Iterator[Chunk]:
 
 
 def _packed(texts: Mapping[int, bytes], numbers: Sequence[int]) -> bytes:
-    """The calls as one object of `document.Details`."""
+    """Return the calls as one object of `document.Details`."""
     return packed(b'{"calls":[' + b",".join(texts[number] for number in numbers) + b"]}")
 
 
 def by_importance(verdicts: str, calls: UnitCalls, links: Sequence[Link], first: Sequence[int]) -> Iterator[int]:
-    """All calls: `first`, those that differ, those around and beside these in the dataflow, the rest in order."""
+    """Yield all calls: `first`, those that differ, those around and beside these in the dataflow, the rest in order."""
     differing = [at for at, letter in enumerate(verdicts) if SEVERITY.index(letter) >= SEVERITY.index("n")]
     differing += [at for at, letter in enumerate(verdicts) if letter == "h"]
     chosen = dict.fromkeys((*first, *(around for at in first for around in calls.around(at)), *differing))
@@ -130,7 +130,7 @@ class OfComparison:
         self._letters = letters(comparison)
 
     def __call__(self, numbers: Sequence[int]) -> Iterator[CallDetails]:
-        """The details of some calls."""
+        """Yield the details of some calls."""
         pairs = self._comparison.pairs
         parts = [pairs.rows(number) for number in numbers]
         made = rows_of(self._comparison, self._located, parts)
@@ -158,7 +158,7 @@ class OfComparison:
         )
 
     def _stacks(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The stacks of both sides; of the golden only where it is another."""
+        """Return the stacks of both sides; of the golden only where it is another."""
         ours, theirs = self._calls.stack(number), self._calls.stack(number, of_golden=True)
         return ours, () if theirs == ours else theirs
 
@@ -170,7 +170,7 @@ class OfDump:
         self._calls = calls
 
     def __call__(self, numbers: Sequence[int]) -> Iterator[CallDetails]:
-        """The details of some calls."""
+        """Yield the details of some calls."""
         columns = self._calls.target.dump.columns
         for number in numbers:
             call = int(self._calls.target.calls[number])
@@ -200,7 +200,7 @@ def tensor_of(columns: Columns, row: int, described: Statistics | None = None) -
 
 
 def _number(value: object, dtype: str = "") -> float | str | None:
-    """A number with the digits that its dtype holds; what a page has no number for as text."""
+    """Return a number with the digits that its dtype holds; what a page has no number for as text."""
     if value is None:
         return value
     if type(value) is bool:

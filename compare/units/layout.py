@@ -14,7 +14,7 @@ _OPTIMIZER = ("optimizer", "clip_grad")
 
 
 def layout_of(calls: UnitCalls) -> Layout:
-    """The layout of all calls of a unit."""
+    """Return the layout of all calls of a unit."""
     parsed, parents = calls.parsed, calls.parents
     kinds = "".join(_kind(name, calls.family) for name in parsed)
     return Layout(
@@ -29,7 +29,7 @@ def layout_of(calls: UnitCalls) -> Layout:
 
 
 def _kind(name: names.Name, family: str) -> str:
-    """The letter of a call, as `Layout.kinds` has it."""
+    """Return the letter of a call, as `Layout.kinds` has it."""
     if family in _OF_FAMILY:
         return _OF_FAMILY[family]
     if name.kind == "parameters_grad":
@@ -47,13 +47,13 @@ def _kind(name: names.Name, family: str) -> str:
 
 
 def _classes(parsed: Sequence[names.Name]) -> tuple[str, ...]:
-    """The classes of cells, empty for everything else; none at all where there are no cells."""
+    """Return the classes of cells, empty for everything else; none at all where there are no cells."""
     found = tuple(name.stem.rsplit(".", 1)[-1] if name.kind in ("cell", "parameters_grad") else "" for name in parsed)
     return found if any(found) else ()
 
 
 def micro_steps(parsed: Sequence[names.Name], parents: Sequence[int], kinds: str) -> tuple[int, ...]:
-    """The micro step of each call; empty where there is one.
+    """Return the micro step of each call; empty where there is one.
 
     At the top a module that is called forward behind one that was called backward begins a new one (what stands inside
     goes with what is around it).
@@ -82,7 +82,7 @@ def micro_steps(parsed: Sequence[names.Name], parents: Sequence[int], kinds: str
 
 
 def _golden_names(calls: UnitCalls) -> tuple[str, ...]:
-    """The golden's names where they are others than the target's, else empty texts; none where all are equal."""
+    """Return the golden's names where they are others than the target's, else empty texts; none where all are equal."""
     golden = calls.golden
     if golden is None:
         return ()

@@ -12,7 +12,7 @@ Link = tuple[int, str, int, str]
 
 
 def links_of(side: Side) -> tuple[Link, ...]:
-    """The links between the calls that are shown, by their numbers, in the order of the inputs."""
+    """Return the links between the calls that are shown, by their numbers, in the order of the inputs."""
     graph, number = Graph(side.dump), side.number.tolist()
     names = _Places(graph.columns)
     found: list[Link] = []
@@ -28,7 +28,7 @@ def links_of(side: Side) -> tuple[Link, ...]:
 
 
 def links_of_both(calls: UnitCalls) -> tuple[Link, ...]:
-    """The target's links, and the golden's of the calls that it alone makes."""
+    """Return the target's links, and the golden's of the calls that it alone makes."""
     found = links_of(calls.target)
     alone = calls.target.calls < 0
     if calls.golden is None or not alone.any():
@@ -38,7 +38,7 @@ def links_of_both(calls: UnitCalls) -> tuple[Link, ...]:
 
 
 def _made_of(graph: Graph, call: int, row: int) -> Iterator[int]:
-    """The rows that an input was made of: one output, or of an incoming gradient what its users passed on."""
+    """Yield the rows that an input was made of: one output, or of an incoming gradient what its users passed on."""
     if graph.names[call].direction == "backward":
         yield from graph.contributions(row)[0]
         return
@@ -55,7 +55,7 @@ class _Places:
         self._texts: dict[tuple[int, int], str] = {}
 
     def of(self, row: int) -> str:
-        """`output.0`."""
+        """Return `output.0`."""
         columns = self._columns
         key = columns.part[row], columns.path[row]
         text = self._texts.get(key)

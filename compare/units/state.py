@@ -40,12 +40,12 @@ def state_of(comparison: Comparison, calls: UnitCalls) -> UnitState:
 
 
 def state_of_dump(calls: UnitCalls) -> UnitState:
-    """The state of a dump alone, of which nothing was judged."""
+    """Return the state of a dump alone, of which nothing was judged."""
     return UnitState("." * len(calls), overflow=overflow_of(calls.target), links=links_of(calls.target))
 
 
 def overflow_of(side: Side) -> str:
-    """The letters of one side's calls by number; empty where there are none."""
+    """Return the letters of one side's calls by number; empty where there are none."""
     found = levels(side.dump.columns, OF_ALL_VALUES)
     if not any(found):
         return ""
@@ -147,7 +147,7 @@ class Distances:
 
 
 def _by_call(comparison: Comparison, values: Floats) -> Floats:
-    """The greatest value of each call's records; NaN where none has one."""
+    """Return the greatest value of each call's records; NaN where none has one."""
     found = np.full(len(comparison.pairs), -math.inf)
     known = ~np.isnan(values)
     np.maximum.at(found, comparison.pairs.call_of[known], values[known])
@@ -155,7 +155,7 @@ def _by_call(comparison: Comparison, values: Floats) -> Floats:
 
 
 def _column(values: Floats) -> tuple[float | str | None, ...]:
-    """The values with few digits; None for NaN, and nothing at all where all are."""
+    """Return the values with few digits; None for NaN, and nothing at all where all are."""
     if np.isnan(values).all():
         return ()
     return tuple(None if v != v else 0 if v == 0 else float(f"{v:.{_DIGITS}g}") for v in values.tolist())

@@ -38,14 +38,14 @@ class PackedUnit:
 
     @property
     def first(self) -> int | None:
-        """The call of the unit's own first divergence."""
+        """Return the call of the unit's own first divergence."""
         return self.beginnings[0].place.call if self.beginnings else None
 
 
 def unit_of(
     comparison: Comparison, located: Located, summary: RankSummary | None, family: str, most: int
 ) -> PackedUnit:
-    """A comparison as a unit of at most so many bytes of details; `family` is what the dumps are."""
+    """Return a comparison as a unit of at most so many bytes of details; `family` is what the dumps are."""
     calls = UnitCalls.of_pairs(comparison.pairs, family)
     state = state_of(comparison, calls)
     found = beginnings(comparison, located, calls, state)
@@ -66,7 +66,7 @@ def unit_of(
 
 
 def unit_of_dump(dump: Dump, family: str, most: int, named: Sequence[str] = ()) -> PackedUnit:
-    """A dump alone as a unit; `named` are calls whose details come first."""
+    """Return a dump alone as a unit; `named` are calls whose details come first."""
     calls = UnitCalls.of_dump(dump, family)
     state = state_of_dump(calls)
     first = [dump.place[name] for name in named if name in dump.place]
@@ -84,7 +84,7 @@ def unit_of_dump(dump: Dump, family: str, most: int, named: Sequence[str] = ()) 
 
 
 def _exchanges(summary: RankSummary | None, calls: UnitCalls) -> tuple[int, ...]:
-    """The numbers of the calls of all exchanges, in the order of the summary; -1 where a call is not shown."""
+    """Return the numbers of the calls of all exchanges, in the order of the summary; -1 where a call is not shown."""
     if summary is None:
         return ()
     side = calls.target

@@ -61,17 +61,17 @@ class Form:
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether it divides by a root of squared gradients."""
+        """Return whether it divides by a root of squared gradients."""
         return self.rule in (Rule.ADAM, Rule.ADAMW)
 
     @property
     def is_l2(self) -> bool:
-        """Whether weight decay is part of the form."""
+        """Return whether weight decay is part of the form."""
         return self.rule is Rule.ADAM and self.l2 > 0
 
 
 def columns(form: Form, history: "History") -> list[Floats]:
-    """The columns `a` and, where the rule has one, `b` of the last step."""
+    """Return the columns `a` and, where the rule has one, `b` of the last step."""
     weights, gradients = history.weights, list(history.gradients)
     if form.max_norm < inf:
         gradients = [g * min(1.0, form.max_norm / norm) for g, norm in zip(gradients, history.norms, strict=True)]
@@ -179,12 +179,12 @@ class History:
         return self.rms(self.update / self.rounding) >= VISIBLE
 
     def rms(self, values: Floats) -> Floats:
-        """The root mean square of each parameter."""
+        """Return the root mean square of each parameter."""
         found: Floats = np.sqrt(np.add.reduceat(values * values, self.starts[:-1]) / np.diff(self.starts))
         return found
 
     def until(self, steps: int) -> "History":
-        """The same after fewer steps."""
+        """Return the same after fewer steps."""
         return replace(
             self, weights=self.weights[: steps + 1], gradients=self.gradients[:steps], norms=self.norms[:steps]
         )
@@ -243,13 +243,14 @@ class Fit:
 
 
 def either(mask: NDArray[np.bool_], one: Fit, other: Fit) -> Fit:
-    """The entries of one fit where the mask is true, else of the other; the form of the other."""
+    """Return the entries of one fit where the mask is true, else of the other; the form of the other."""
     names = ("rate", "rate_error", "decay", "decay_error", "misfit")
     return Fit(other.form, **{name: np.where(mask, getattr(one, name), getattr(other, name)) for name in names})
 
 
 def fit_form(form: Form, history: History) -> Fit:
-    """The learning rate and weight decay of each parameter that explain its update best, by weighted least squares."""
+    """Return the learning rate and weight decay of each parameter that explain its update best, by weighted least
+    squares."""
     if not form.is_l2:
         return _linear(form, history)
     decayed, plain = (_linear(f, history) for f in (form, replace(form, l2=0.0)))
@@ -259,7 +260,7 @@ def fit_form(form: Form, history: History) -> Fit:
 
 
 def fit_tied(form: Form, history: History, decay: Floats) -> Fit:
-    """The same where the weight decay of each parameter is known: the learning rate alone is fitted."""
+    """Return the same where the weight decay of each parameter is known: the learning rate alone is fitted."""
     return fit_form(form, history) if form.is_l2 else _linear(form, history, decay)
 
 
@@ -299,7 +300,8 @@ def _linear(form: Form, history: History, known_decay: Floats | None = None) -> 
 
 
 def fit(history: History) -> Fit:
-    """The form that explains one side best, of all its parameters together; parameters keep their own factors."""
+    """Return the form that explains one side best, of all its parameters together; parameters keep their own
+    factors."""
     few = history.thinned(_FEW)
     best: Fit | None = None
     for forms in _searched(history):
@@ -345,7 +347,8 @@ def _first_within(allowed: Floats, history: History, forms: Iterable[Form]) -> F
 
 
 def _with_usual_eps(form: Form, history: History) -> Iterator[Form]:
-    """The form with an eps that people write down, added before or after the correction, with or without clipping."""
+    """Yield the form with an eps that people write down, added before or after the correction, with or without
+    clipping."""
     root = sqrt(1 - form.beta2 ** len(history.gradients))
     places = [(False, form.eps), (True, form.eps * root)] if not form.is_eps_first else [(True, form.eps)]
     for is_first, eps in places:
@@ -367,14 +370,14 @@ def _with_usual_eps(form: Form, history: History) -> Iterator[Form]:
 
 
 def _rounded(form: Form, name: str) -> Form:
-    """The form with two digits of a number, or of its distance to 1."""
+    """Return the form with two digits of a number, or of its distance to 1."""
     value = getattr(form, name)
     is_moment = name in ("beta1", "beta2", "momentum")
     return _changed_in(form, name, 1 - float(f"{1 - value:.1e}") if is_moment else float(f"{value:.1e}"))
 
 
 def rounded(found: Fit, history: History, name: str) -> Fit:
-    """The fit with two digits of a number, where that leaves no more."""
+    """Return the fit with two digits of a number, where that leaves no more."""
     return _first_within(_no_more(found), history, [_rounded(found.form, name)]) or found
 
 
@@ -391,12 +394,13 @@ def _is_accepted(found: Fit, history: History) -> bool:
 
 
 def is_round(form: Form) -> bool:
-    """Whether the moments of a form are numbers that people write down."""
+    """Return whether the moments of a form are numbers that people write down."""
     return all(is_written(value) for value in (form.momentum, form.beta1, form.beta2))
 
 
 def is_written(value: float) -> bool:
-    """Whether a number has at most two digits, itself or, of one above 0.5, its distance to 1; within a thousandth."""
+    """Return whether a number has at most two digits, itself or, of one above 0.5, its distance to 1; within a
+    thousandth."""
     values = (value, 1 - value) if value > 0.5 else (value,)
     return any(abs(float(f"{x:.1e}") - x) <= 1e-3 * abs(x) for x in values)
 
@@ -422,7 +426,8 @@ def _searched(history: History) -> Iterator[list[Form]]:
 
 
 def refine(form: Form, history: History, chosen: Sequence[str] = ()) -> Fit:
-    """The best form near one, by Gauss-Newton on those numbers of it that its rule has, or on the chosen ones."""
+    """Return the best form near one, by Gauss-Newton on those numbers of it that its rule has, or on the chosen
+    ones."""
     best = fit_form(form, history)
     names = list(chosen or _free(form, len(history.gradients)))
     damping = 1e-3
@@ -467,7 +472,8 @@ def _free(form: Form, steps: int) -> list[str]:
 
 
 def _moved(form: Form, name: str, by: float) -> Form:
-    """The form with one number moved on a scale on which it is free: the logarithm of it, or of its distance to 1."""
+    """Return the form with one number moved on a scale on which it is free: the logarithm of it, or of its distance to
+    1."""
     value = getattr(form, name)
     if name in ("beta1", "beta2", "momentum"):
         moved = min(max(1 - (1 - value) * float(np.exp(by)), 0.0), 1 - 1e-7)

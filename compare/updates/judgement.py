@@ -74,7 +74,7 @@ class Track:
 
     @property
     def known_updates(self) -> int:
-        """How many updates have their gradient, from the first on."""
+        """Return how many updates have their gradient, from the first on."""
         missing = next((n for n, g in enumerate(self.gradients) if g is None), len(self.gradients))
         return min(missing, len(self.weights) - 1)
 
@@ -92,12 +92,12 @@ class Parameter:
 
     @property
     def names(self) -> tuple[str, str]:
-        """The names of both sides; parts of one parameter share one of them."""
+        """Return the names of both sides; parts of one parameter share one of them."""
         return self.name, self.golden_name
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the elements of one side can be held against the other's."""
+        """Return whether the elements of one side can be held against the other's."""
         return self.is_aligned and self.target.weights[0].shape == self.golden.weights[0].shape
 
 
@@ -109,7 +109,7 @@ def judge(
     norms: tuple[Sequence[float], Sequence[float]] = ((), ()),
     is_whole: bool = True,
 ) -> UpdateJudgement:
-    """The update that led to the weights at place `at` of every track, which are those of step `step`.
+    """Return the update that led to the weights at place `at` of every track, which are those of step `step`.
 
     `norms` are the global norms of the gradients of each step but the last, of target and golden. `is_whole`: the
     tracks begin with the first step of the runs, so that states of optimizers began at zero. Where `at` is 0 there is
@@ -164,7 +164,7 @@ def judge(
 
 
 def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> UpdateVerdict:
-    """The verdict on a parameter by how far beyond the limit it is."""
+    """Return the verdict on a parameter by how far beyond the limit it is."""
     status = Status.UNSEEN if isnan(excess) else Status.DIFFERS if excess > 1 else Status.AGREES
     return UpdateVerdict(name, golden_name, status, basis, 0.0 if isnan(excess) else float(excess))
 
@@ -184,8 +184,8 @@ def rounding_excess(apart: float, scale: float, ulp: float) -> float:
 
 
 def drift_of_gradients(noises: Sequence[float]) -> list[float]:
-    """How far the weights of each parameter may have drifted, as a share of their size, where its gradient differs by
-    such a share in this step (NaN: not known): by its own noise, or by that of the median parameter."""
+    """Return how far the weights of each parameter may have drifted, as a share of their size, where its gradient
+    differs by such a share in this step (NaN: not known): by its own noise, or by that of the median parameter."""
     known = [one for one in noises if one >= 0]
     usual = float(np.median(known)) if known else 0.0
     # A gradient that is all noise says nothing of the drift.
@@ -195,15 +195,15 @@ def drift_of_gradients(noises: Sequence[float]) -> list[float]:
 def drift_excess(
     apart: float, mean: float, scale: float, is_vector: bool, ulp: float = 0.0, explained: float = 0.0
 ) -> float:
-    """The excess of how far the weights are apart, where no step before is known; of a vector around zero, which the
-    gain of a normalisation is not, more is allowed. `scale` is their root mean square, `explained` the drift that the
-    noise of gradients explains."""
+    """Return the excess of how far the weights are apart, where no step before is known; of a vector around zero, which
+    the gain of a normalisation is not, more is allowed. `scale` is their root mean square, `explained` the drift that
+    the noise of gradients explains."""
     is_around_zero = is_vector and abs(mean) < 0.9 * scale
     return excess_of(apart, (max(DRIFT_OF_SMALL if is_around_zero else DRIFT, explained) + ulp) * scale)
 
 
 def excess_of(apart: float, allowed: float) -> float:
-    """A difference in units of what is allowed."""
+    """Return a difference in units of what is allowed."""
     return apart / allowed if allowed else nan if apart else 0.0
 
 
@@ -255,7 +255,7 @@ def _is_rounded(p: Parameter) -> bool:
 
 
 def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, float]]:
-    """One parameter whose settings are not known: the verdict, and the pattern of the difference."""
+    """Return one parameter whose settings are not known: the verdict, and the pattern of the difference."""
     if not p.is_comparable:
         return verdict_of(p.name, p.golden_name, Basis.UPDATES, nan), (UpdateCause.UNKNOWN, 0.0)
     target, golden = p.target, p.golden
@@ -323,7 +323,7 @@ def _amplified(verdict: UpdateVerdict, is_rounding: bool) -> UpdateVerdict:
 
 
 def _gradients_until(track: Track, at: int) -> list[Floats]:
-    """The known gradients of the steps before a place; none where that of the last is not known."""
+    """Return the known gradients of the steps before a place; none where that of the last is not known."""
     found = track.gradients[:at]
     return [g for g in found if g is not None] if len(found) == at and found[-1] is not None else []
 

@@ -86,11 +86,12 @@ class _Comparison:
 
     @cached_property
     def _fits(self) -> tuple[Fit, Fit]:
-        """The best fits to the last step, which shows most of the form."""
+        """Return the best fits to the last step, which shows most of the form."""
         return fit(self._histories[0]), fit(self._histories[1])
 
     def _own(self, side: int, steps: int) -> Fit:
-        """The form of one side on an earlier step; where its place is not known, the eps of each step is another."""
+        """Return the form of one side on an earlier step; where its place is not known, the eps of each step is
+        another."""
         form, history = self._fits[side].form, self._histories[side].until(steps)
         found = fit_form(form, history)
         if form.is_adaptive and not found.explains.all():
@@ -132,7 +133,7 @@ class _Comparison:
         return Compared(is_known | is_frozen, np.where(is_frozen, inf, excess), tuple(found))
 
     def _crossed(self, golden: Fit, target: History, own: Fit) -> Fit:
-        """The golden's form on the target, also with its eps added at the other place."""
+        """Return the golden's form on the target, also with its eps added at the other place."""
         crossed = fit_form(golden.form, target)
         if not golden.form.is_adaptive or (crossed.misfit <= _allowed(own)).all():
             return crossed
@@ -142,13 +143,13 @@ class _Comparison:
     # What differs.
 
     def _unexplained(self, differing: Bools) -> Bools:
-        """The parameters that the golden's form does not explain, of the last step, which shows most."""
+        """Return the parameters that the golden's form does not explain, of the last step, which shows most."""
         own, other = self._fits
         crossed = self._crossed(other, self._histories[0], own)
         return differing & own.explains & (crossed.misfit > _allowed(own))
 
     def _change(self, wrong: Bools) -> tuple[Form, Sequence[UpdateDifference]]:
-        """The form that explains the target, and what of the golden's is changed in it; of the last step."""
+        """Return the form that explains the target, and what of the golden's is changed in it; of the last step."""
         numbers = np.flatnonzero(wrong)
         own, other = self._fits
         return _changed(own.form, other.form, self._histories[0].of(numbers.tolist()), other.rate[numbers])
@@ -167,7 +168,8 @@ class _Comparison:
             yield found if agreeing else self._behind(found, factor, chosen)
 
     def _behind(self, rate: UpdateDifference, factor: float, chosen: Bools) -> UpdateDifference:
-        """The cause of a difference of all learning rates: bias correction or clipping, where these make just that.
+        """Return the cause of a difference of all learning rates: bias correction or clipping, where these make just
+        that.
 
         Over several steps that can hardly be by chance. With one step, they are the simpler explanation where the
         learning rates are no round multiple of each other.
@@ -220,7 +222,7 @@ class _Comparison:
 
 
 def frozen(not_updated: Sequence[str], updated_here: Sequence[str], agreeing: int) -> Iterator[UpdateDifference]:
-    """The parameters that one side alone did not update.
+    """Yield the parameters that one side alone did not update.
 
     Where a side updates none of several parameters, its learning rate is 0: one setting is a simpler explanation than
     that all of them are frozen.
@@ -239,7 +241,7 @@ def frozen(not_updated: Sequence[str], updated_here: Sequence[str], agreeing: in
 
 
 def by_another(rate: UpdateDifference, other: Explanation, *, is_certain: bool, is_simpler: bool) -> UpdateDifference:
-    """A difference of learning rates with another explanation that leaves as little: which of them counts."""
+    """Return a difference of learning rates with another explanation that leaves as little: which of them counts."""
     if not (is_certain or is_simpler):
         return replace(rate, possible=(other.cause,), others=(other,))
     of_rate = Explanation(UpdateCause.LEARNING_RATE, rate.target, rate.golden, rate.residual)
@@ -280,7 +282,7 @@ def _decay(found: Fit) -> Floats:
 
 
 def _alike(values: Floats, chosen: Bools) -> Iterator[Bools]:
-    """The chosen parameters in groups of nearly one value, largest group first."""
+    """Return the chosen parameters in groups of nearly one value, largest group first."""
     left = chosen.copy()
     found = []
     while left.any():
@@ -292,7 +294,7 @@ def _alike(values: Floats, chosen: Bools) -> Iterator[Bools]:
 
 
 def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[Form, Sequence[UpdateDifference]]:
-    """The setting that makes the golden's form the target's: a single one where that explains it, else all.
+    """Return the setting that makes the golden's form the target's: a single one where that explains it, else all.
 
     Of several that do, those first that leave the learning rate at the golden's, then round numbers; those that are as
     good as the first may be it. All that were tried are listed with what they leave.
@@ -334,13 +336,13 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[F
 
 
 def _difference(name: str, ours: Form, theirs: Form) -> UpdateDifference:
-    """That one number of two forms differs; None for one that is infinite, where gradients are not clipped."""
+    """Return that one number of two forms differs; None for one that is infinite, where gradients are not clipped."""
     target, golden = (None if getattr(form, name) == inf else getattr(form, name) for form in (ours, theirs))
     return UpdateDifference(_FIELDS[name], (), 0, target, golden)
 
 
 def _single_changes(ours: Form, theirs: Form, target: History) -> Iterator[tuple[str, Form, bool]]:
-    """The golden's form with one number changed, and whether that is then to be searched, or taken as it is."""
+    """Yield the golden's form with one number changed, and whether that is then to be searched, or taken as it is."""
     if theirs.is_adaptive:
         for name in ("beta1", "beta2", "eps"):
             if name == "eps" or len(target.gradients) > 1:

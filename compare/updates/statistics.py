@@ -101,7 +101,7 @@ class Moments:
 
     @property
     def is_moved(self) -> bool:
-        """Whether any statistic changed."""
+        """Return whether any statistic changed."""
         return self.before is None or self.before != self.now
 
     @property
@@ -113,12 +113,12 @@ class Moments:
 
     @property
     def scale(self) -> float:
-        """The root mean square."""
+        """Return the root mean square."""
         return self.now.norm / sqrt(max(self.size, 1))
 
     @property
     def shows_move(self) -> bool:
-        """Whether the mean moved by more than its rounding, where the elements are rounded independently."""
+        """Return whether the mean moved by more than its rounding, where the elements are rounded independently."""
         return abs(self.move.mean) > _MOVED * (self.ulp * self.scale / sqrt(max(self.size, 1)))
 
 
@@ -214,8 +214,8 @@ def _decayed(parameters: Sequence[Summary]) -> dict[str, float]:
 
 
 def _share_of_weights(p: Summary) -> float:
-    """The share of the weights that makes the difference between the two updates, by all statistics that show it; 0 if
-    there is none. Those that are small beside the others show nothing."""
+    """Return the share of the weights that makes the difference between the two updates, by all statistics that show
+    it; 0 if there is none. Those that are small beside the others show nothing."""
     if p.golden.before is None or p.target.before is None or not p.golden.scale:
         return 0.0
     weights, (t, g) = p.golden.before, (p.target.move, p.golden.move)
@@ -231,7 +231,8 @@ def _share_of_weights(p: Summary) -> float:
 
 
 def _or_bias_correction(rate: UpdateDifference, factor: float, step: int) -> UpdateDifference:
-    """A difference of all learning rates, or the missing bias correction of Adam that makes one by just that factor.
+    """Return a difference of all learning rates, or the missing bias correction of Adam that makes one by just that
+    factor.
 
     `step` updates were made; that holds where the runs began with step 0.
     """
@@ -282,7 +283,7 @@ class _Beyond:
 
 
 def _are_whole_steps(parameters: Sequence[Summary]) -> bool:
-    """Whether the extremes of most parameters move by one length on the golden side."""
+    """Return whether the extremes of most parameters move by one length on the golden side."""
     moves = [p.golden.move for p in parameters if p.golden.before and p.golden.is_moved]
     lengths = [abs(length) for move in moves for length in (move.max, move.min) if length]
     middle = float(np.median(lengths)) if lengths else 0.0
@@ -300,8 +301,8 @@ def _ratio_of_extremes(p: Summary) -> float:
 
 
 def _beyond_noise(p: Summary, usual: float, are_whole_steps: bool) -> tuple[float, float]:
-    """How many times what noise explains mean or mean square, and the extremes, are apart; `usual` is the noise of the
-    median gradient."""
+    """Return how many times what noise explains mean or mean square, and the extremes, are apart; `usual` is the noise
+    of the median gradient."""
     (t, g), scale, step = (p.target.move, p.golden.move), p.golden.scale, _step(p)
     if not step:
         return (0.0, 0.0) if t == g else (inf, inf)
@@ -313,13 +314,14 @@ def _beyond_noise(p: Summary, usual: float, are_whole_steps: bool) -> tuple[floa
 
 
 def _step(p: Summary) -> float:
-    """The size of an update on the golden side."""
+    """Return the size of an update on the golden side."""
     move = p.golden.move
     return max(abs(move.max), abs(move.min), abs(move.mean))
 
 
 def _noise_of_update(p: Summary, usual: float, are_whole_steps: bool) -> tuple[float, float]:
-    """The noise of mean or mean square, and of the extremes, of an update that is not 0, as shares of its size."""
+    """Return the noise of mean or mean square, and of the extremes, of an update that is not 0, as shares of its
+    size."""
     noise = max(p.gradients_apart if isfinite(p.gradients_apart) else 0.0, usual)
     root, rounding = sqrt(max(p.golden.size, 1)), _ROUNDINGS * p.golden.ulp / _step(p)
     greatest = max(abs(p.golden.now.max), abs(p.golden.now.min))
@@ -328,7 +330,8 @@ def _noise_of_update(p: Summary, usual: float, are_whole_steps: bool) -> tuple[f
 
 
 def _hidden(p: Summary, usual: float, are_whole_steps: bool) -> float:
-    """The share of itself by which an update may differ, all of its elements alike, and agree; infinity for none."""
+    """Return the share of itself by which an update may differ, all of its elements alike, and agree; infinity for
+    none."""
     if not (step := _step(p)):
         return inf
     of_moments, of_ends = _noise_of_update(p, usual, are_whole_steps)
@@ -337,7 +340,7 @@ def _hidden(p: Summary, usual: float, are_whole_steps: bool) -> float:
 
 
 def _factor(ratios: Sequence[float], beyond: _Beyond) -> tuple[float, float]:
-    """The factor of all updates, and how far beyond the limit it is."""
+    """Return the factor of all updates, and how far beyond the limit it is."""
     if len(ratios) < 3:
         return 1.0, 0.0
     middle = float(np.median(ratios))

@@ -71,7 +71,7 @@ class ParameterPair:
 
 
 def parameter_pairs(comparison: Comparison) -> list[ParameterPair]:
-    """The parameters of floating dtype that a comparison paired, in execution order."""
+    """Return the parameters of floating dtype that a comparison paired, in execution order."""
     pairs = comparison.pairs
     names_t, names_g = (_Parameters(dump).name_of for dump in (pairs.target, pairs.golden))
     found: dict[tuple[str, str], ParameterPair] = {}
@@ -138,7 +138,7 @@ Steps = Sequence[tuple[Dump, Dump]]
 def judge_updates(
     before: Steps, now: tuple[Dump, Dump], after: Steps, pairs: Sequence[ParameterPair]
 ) -> UpdateJudgement:
-    """The updates that led to the parameters of the dumps `now` of target and golden, against each other.
+    """Return the updates that led to the parameters of the dumps `now` of target and golden, against each other.
 
     `before` are the steps before these: states of optimizers are known where they begin with step 0. `after` are those
     behind; they only help to tell causes apart, and only where a step before is known.
@@ -169,7 +169,7 @@ def judge_updates(
 
 
 def _of_every_part(judgement: UpdateJudgement, judged: Sequence[Sequence[ParameterPair]]) -> UpdateJudgement:
-    """The judgement in which what is known of the first of some parts is known of all."""
+    """Return the judgement in which what is known of the first of some parts is known of all."""
     parts = {(several[0].target, several[0].golden): several for several in judged}
     targets = {several[0].target: tuple(dict.fromkeys(one.target for one in several)) for several in judged}
     verdicts = [
@@ -192,7 +192,7 @@ class _Parameters:
 
     @cached_property
     def name_of(self) -> dict[int, str]:
-        """Row -> the name of the parameter that it holds; floats only."""
+        """Return row -> the name of the parameter that it holds; floats only."""
         columns, found = self.dump.columns, dict[int, str]()
         part = np.frombuffer(columns.part, np.uint8)
         are_candidates = part == PARAMETERS
@@ -227,7 +227,7 @@ class _Parameters:
         return found | {name: rows for name, rows in by_users.items() if rows}
 
     def _own_gradient(self, row: int) -> int | None:
-        """The row of a backward call that holds a call's own gradient of an input; None where there is none."""
+        """Return the row of a backward call that holds a call's own gradient of an input; None where there is none."""
         columns = self.dump.columns
         backward, path = self.dump.counterpart(columns.call_of(row), "backward"), columns.path_of(row)
         if backward < 0 or len(path) != 1 or not path[0].isdigit():
@@ -237,7 +237,8 @@ class _Parameters:
 
     @cached_property
     def gradient_norm(self) -> float:
-        """The norm of all gradients together, as statistics tell it; NaN where one is the sum of several records."""
+        """Return the norm of all gradients together, as statistics tell it; NaN where one is the sum of several
+        records."""
         columns, total = self.dump.columns, 0.0
         for rows in self.gradients.values():
             total += columns.norm[rows[0]] ** 2 if len(rows) == 1 else nan
@@ -251,7 +252,7 @@ class _Parameters:
         return self.dump.columns.shape(self.first[name]) or ()
 
     def ulp(self, name: str) -> float:
-        """The spacing at 1 of a parameter's dtype."""
+        """Return the spacing at 1 of a parameter's dtype."""
         return _ulp(self.dump.columns.dtype(self.first[name]))
 
     def weight(self, name: str, view: str, each: int) -> Floats | None:
@@ -260,7 +261,7 @@ class _Parameters:
         return None if row is None else self._elements(row, view, each)
 
     def gradient(self, name: str, view: str, each: int) -> Floats | None:
-        """The gradient of the same elements; None where it is not known."""
+        """Return the gradient of the same elements; None where it is not known."""
         parts = [self._elements(row, view, each) for row in self.gradients.get(name, ())]
         total: Floats | None = None
         for part in parts:
@@ -290,7 +291,7 @@ def _ulp(dtype: str) -> float:
 
 
 def _picked(array: Any, each: int) -> Floats:
-    """All elements, or blocks of them that are evenly spread, by the size alone: so of equal shapes the same."""
+    """Return all elements, or blocks of them that are evenly spread, by the size alone: so of equal shapes the same."""
     size = int(array.size)
     if size <= each:
         pieces = [(0, size)]
@@ -307,7 +308,7 @@ def _picked(array: Any, each: int) -> Floats:
 
 
 def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, each: int) -> Parameter | None:
-    """One pair with its elements in all steps; as many behind `at` as both sides know."""
+    """Return one pair with its elements in all steps; as many behind `at` as both sides know."""
     tracks = []
     for name, view, steps in zip((pair.target, pair.golden), (pair.target_view, pair.golden_view), sides, strict=True):
         known = takewhile(lambda found: found is not None, (step.weight(name, view, each) for step in steps))
@@ -324,7 +325,7 @@ def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, eac
 
 
 def _summary(parts: Sequence[ParameterPair], sides: list[list[_Parameters]], at: int) -> Summary | None:
-    """A pair of parameters by statistics, or all parts of a parameter with their whole."""
+    """Return a pair of parameters by statistics, or all parts of a parameter with their whole."""
     moments = []
     names = _names(parts)
     for own, steps in zip(names, sides, strict=True):
@@ -339,7 +340,7 @@ def _summary(parts: Sequence[ParameterPair], sides: list[list[_Parameters]], at:
 
 
 def _names(parts: Sequence[ParameterPair]) -> tuple[list[str], list[str]]:
-    """The parameters of target and golden that are compared together."""
+    """Return the parameters of target and golden that are compared together."""
     return list(dict.fromkeys(one.target for one in parts)), list(dict.fromkeys(one.golden for one in parts))
 
 
@@ -361,7 +362,7 @@ def _statistics(step: _Parameters, names: Sequence[str]) -> ParameterStatistics 
 
 
 def _gradients_apart(names: tuple[list[str], list[str]], sides: list[list[_Parameters]], at: int) -> float:
-    """The element error of a parameter's gradient in a step, by statistics; NaN where it is not known."""
+    """Return the element error of a parameter's gradient in a step, by statistics; NaN where it is not known."""
     target, golden = (
         [[Summaries(steps[at].dump.columns).of(row) for row in steps[at].gradients.get(name, ())] for name in own]
         for own, steps in zip(names, sides, strict=True)
@@ -380,12 +381,13 @@ def _gradients_apart(names: tuple[list[str], list[str]], sides: list[list[_Param
 
 
 def _is_rounding(parts: Sequence[Sequence[TensorSummary | None]], whole: TensorSummary | None) -> bool:
-    """Whether the gradient of one of several parts is no more than rounding beside that of all."""
+    """Return whether the gradient of one of several parts is no more than rounding beside that of all."""
     least = min((one.rms for each in parts for one in each if one is not None), default=inf)
     return len(parts) > 1 and whole is not None and least <= _ROUNDED_AWAY * whole.unit * whole.rms
 
 
 def _made_up(parts: Sequence[Sequence[TensorSummary | None]]) -> TensorSummary | None:
-    """The summary of what parts make up, of each of which one record is the gradient; None where it is not known."""
+    """Return the summary of what parts make up, of each of which one record is the gradient; None where it is not
+    known."""
     known = [each[0] for each in parts if len(each) == 1 and each[0] is not None]
     return summary_of_parts(known) if len(known) == len(parts) else None

@@ -38,7 +38,8 @@ NO_WORKERS = 60.0
 def on_cluster(
     function: Callable[[Task], Result], tasks: Sequence[Task], order: Sequence[int], scheduler: str
 ) -> Generator[tuple[int, Result | Lost], None, None]:
-    """The results of `tasks` in the order of completion; the scheduler at that address distributes them in `order`.
+    """Yield the results of `tasks` in the order of completion; the scheduler at that address distributes them in
+    `order`.
 
     Dask gives the task of a lost worker to another one, as often as the scheduler's setting `allowed-failures` says
     (3); what then has no result is `Lost`. UsageError: Dask is not installed, nobody answers at the address, the
@@ -136,7 +137,7 @@ async def _identify(scheduler: str) -> None:
 
 
 def _why(err: BaseException) -> str:
-    """The words of the innermost cause, on one line."""
+    """Return the words of the innermost cause, on one line."""
     while (cause := err.__cause__ or err.__context__) is not None and str(cause):
         err = cause
     return terminal_line(" ".join(str(err).split()))[:200] or type(err).__name__

@@ -83,7 +83,7 @@ class _InWorker(Exception):
 def in_pool(
     function: Callable[[Task], Result], tasks: Sequence[Task], order: Sequence[int], limit: int
 ) -> Generator[tuple[int, Result | Lost], None, None]:
-    """The results of `tasks` in the order of completion, taken up in `order` by at most `limit` processes."""
+    """Yield the results of `tasks` in the order of completion, taken up in `order` by at most `limit` processes."""
     pool = _Pool(function, tasks, order, limit)
     try:
         yield from pool.results()
@@ -219,7 +219,7 @@ class _Pool:
         self._failed_starts = 0
 
     def results(self) -> Generator[tuple[int, Any], None, None]:
-        """The results as they come, until all are there or no worker can be started any more."""
+        """Yield the results as they come, until all are there or no worker can be started any more."""
         while self.waiting or any(worker.task is not None for worker in self.workers):
             self._start_workers()
             if not self.workers:
@@ -286,7 +286,7 @@ def _how_ended(code: int) -> str:
 
 
 def _command(number: int) -> str:
-    """The Python that a worker begins with; `number` is its end of the pipe, which it inherits.
+    """Return the Python that a worker begins with; `number` is its end of the pipe, which it inherits.
 
     The path is set before anything is imported: what the parent finds, the worker finds, and nothing of the current
     folder that the parent would not.

@@ -34,7 +34,7 @@ def progress(items: Iterable[Item], total: int, title: str) -> Generator[Item, N
 
 
 def shown(items: Sequence[Item], title: str) -> Iterable[Item]:
-    """The items with their progress, where they are so many that somebody may wait for them."""
+    """Return the items with their progress, where they are so many that somebody may wait for them."""
     return progress(items, len(items), title) if len(items) >= MANY else items
 
 

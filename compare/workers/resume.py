@@ -52,7 +52,7 @@ class Resume:
             self._give_up(err)
 
     def known(self) -> dict[str, Any]:
-        """The results that were there on opening, by the keys of their tasks."""
+        """Return the results that were there on opening, by the keys of their tasks."""
         return self._known
 
     def add(self, task: str, result: Any) -> None:
@@ -117,7 +117,8 @@ class Resume:
 
 
 def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> str:
-    """A digest of which files these are, how large, and when they were last written; their order does not matter.
+    """Return a digest of which files these are, how large, and when they were last written; their order does not
+    matter.
 
     A file that is written again, grows, comes or goes changes it; nothing is read, and 100,000 files take a second.
     """

@@ -22,8 +22,8 @@ __all__ = ["Lost", "bundles", "cores", "run"]
 
 
 def cores(groups: Path = _GROUPS) -> int:
-    """The cores that this process may use: those of its affinity, at most its container's quota (cgroup 2, else 1),
-    rounded up."""
+    """Return the cores that this process may use: those of its affinity, at most its container's quota (cgroup 2, else
+    1), rounded up."""
     allowed = len(os.sched_getaffinity(0))
     try:
         quota, period = (groups / "cpu.max").read_text().split()
@@ -68,7 +68,7 @@ def run(
     title: str = "",
     sizes: Sequence[int] | None = None,
 ) -> Generator[tuple[int, Result | Lost], None, None]:
-    """Each task's index with its result, in the order of completion.
+    """Return each task's index with its result, in the order of completion.
 
     `function` stands at the top of a module that the workers can import; tasks and results can be pickled. A worker
     that is free takes the largest task that waits (`sizes`, in any unit; without them the next one), so a task should

@@ -54,8 +54,8 @@ def _members(kind: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def text_of(value: Any) -> bytes:
-    """An object of `document` as JSON in UTF-8; a lone surrogate, which UTF-8 has not, is written as JSON escapes
-    it."""
+    """Return an object of `document` as JSON in UTF-8; a lone surrogate, which UTF-8 has not, is written as JSON
+    escapes it."""
     made = plain(value)
     text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
     try:
@@ -65,17 +65,18 @@ def text_of(value: Any) -> bytes:
 
 
 def packed(text: bytes) -> bytes:
-    """A JSON text as a chunk: compressed by zlib, in base64; ASCII without `<`, so it can stand in a page as it is."""
+    """Return a JSON text as a chunk: compressed by zlib, in base64; ASCII without `<`, so it can stand in a page as it
+    is."""
     return base64.b64encode(zlib.compress(text, 6))
 
 
 def encoded(value: Any) -> bytes:
-    """A chunk that holds an object of `document`."""
+    """Return a chunk that holds an object of `document`."""
     return packed(text_of(value))
 
 
 def element(number: int, chunk: bytes) -> bytes:
-    """The element of the page that holds a chunk; a browser runs nothing in it."""
+    """Return the element of the page that holds a chunk; a browser runs nothing in it."""
     return b'<script type="text/plain" id="chunk-%d">%b</script>\n' % (number, chunk)
 
 

@@ -25,7 +25,7 @@ class Chunks:
     _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def put(self, chunk: bytes) -> int:
-        """The number of a chunk that is encoded already."""
+        """Return the number of a chunk that is encoded already."""
         number = self._numbers.get(chunk)
         if number is None:
             self.held.append(chunk)
@@ -33,7 +33,7 @@ class Chunks:
         return number
 
     def add(self, value: Any) -> int:
-        """The number of the chunk that holds an object of `document`."""
+        """Return the number of the chunk that holds an object of `document`."""
         return self.put(encoded(value))
 
 
@@ -69,7 +69,7 @@ def check_page() -> None:
 
 
 def _page() -> tuple[bytes, bytes]:
-    """The page before and behind the place of the data."""
+    """Return the page before and behind the place of the data."""
     try:
         text = PAGE.read_bytes()
     except OSError as err:
@@ -83,7 +83,7 @@ def _page() -> tuple[bytes, bytes]:
 
 
 def against(target: Path, golden: Path) -> Phrase:
-    """`A against B`, the title of a report: the names of the paths, with as many folders as tell them apart."""
+    """Return `A against B`, the title of a report: the names of the paths, with as many folders as tell them apart."""
     ours, theirs = target.absolute().parts, golden.absolute().parts
     most = max(len(ours), len(theirs))
     size = next((size for size in range(1, most + 1) if ours[-size:] != theirs[-size:]), 1)
@@ -92,5 +92,5 @@ def against(target: Path, golden: Path) -> Phrase:
 
 
 def now() -> str:
-    """The time of a head."""
+    """Return the time of a head."""
     return strftime("%Y-%m-%d %H:%M:%S")
