@@ -1,4 +1,4 @@
-"""Verdicts that would rest on a bound so wide that it shows nothing."""
+"""Pairs of records whose verdict would depend on a bound that is too wide to be evidence."""
 
 import math
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ from .pairs import AlignedGraphs
 def without_verdict(
     aligned: AlignedGraphs, noise: Noise, made_of: Mapping[int, tuple[int, ...]]
 ) -> dict[int, tuple[Reason]]:
-    """Return by row why pairs of records that count as noise have no verdict: they differ by more than `WIDEST`.
+    """Return by row why pairs of records that are noise by their bound have no verdict: they differ by more than
+    `WIDEST`.
 
-    Only what their inputs differ by explains that, or it is an input that such an output is. `made_of` says which
-    outputs an input is.
+    Only the differences of their inputs explain that, or the record is an input that is the same tensor as such an
+    output. `made_of` has the outputs that are the same tensor as an input.
     """
     found: dict[int, tuple[Reason]] = {}
     states = noise.states.data
@@ -32,5 +33,5 @@ def without_verdict(
 
 
 def rests_on_inputs(evidence: Evidence) -> bool:
-    """Return whether an output is held against what its inputs explain, so that `WIDEST` limits its bound."""
+    """Return whether an output is judged by the differences of its inputs, so that `WIDEST` limits its bound."""
     return not evidence.law and (evidence.is_by_statistics or math.isnan(evidence.bound))

@@ -1,13 +1,15 @@
-"""Which deviations of statistics are noise: by identities of a call, and by what calls of its kind amplify.
+"""Decide which deviations of statistics are noise: by identities of a call, and by the amplification of calls of its
+kind.
 
-Errors of n elements that are independent move the norm and the mean of a tensor by their relative size over sqrt(n),
-and its extremes by the error of one element. So an output's norm and mean may differ by about
+Independent errors of n elements change the norm and the mean of a tensor by their relative size over sqrt(n), and its
+extremes by the error of one element. The norm and mean of an output may therefore differ by about
 
     inputs' own differences + (inputs' element error + u) / sqrt(n)
 
-and its extremes by the inputs' element error + u. u is what the kernel adds: the low quantile of what outputs of its
-kind differ by, since none of them adds more than it shows. What a call amplifies beyond (a softmax of large scores, a
-difference of near numbers) all of its kind do as well: the same operation, direction and output.
+and its extremes by the inputs' element error + u. u is the error that the kernel adds: a low quantile of the
+differences of outputs of its kind, since none of them adds more than it differs by. If a call amplifies differences by
+more (a softmax of large scores, a difference of close numbers), all calls of its kind do: those with the same
+operation, direction and output.
 """
 
 import math
@@ -22,34 +24,36 @@ from .identities import Identity, Law
 from .summary import Deviation, Summary
 
 SUMS = frozenset([Law.SUM, Law.SQUARES])
-"""Laws that give the sum of all elements: an output that keeps one is explained, if it does not differ grossly."""
+"""Laws that determine the sum of all elements: they explain an output that satisfies one, unless it differs grossly."""
 
 _EXPLAINING = SUMS | {Law.SAME, Law.LINEAR, Law.PARTS, Law.COPIES}
-"""These and the laws that give all four statistics; the others are necessary only."""
+"""These and the laws that determine all four statistics; the others are only necessary."""
 
 _HOLDS = 1e-6
-"""A law holds up to here: statistics that were kept, or added up, with float32's digits."""
+"""Relative error up to which a law holds: statistics that were stored, or accumulated, with the digits of float32."""
 
 _ROUNDINGS = 4.0
-"""So many roundings of the elements a law may be off."""
+"""Number of roundings of the elements by which a law may be violated."""
 
 _TIMES = 8.0
-"""A law is kept where it is off by no more than so many times what it is off on the golden side."""
+"""A law holds if its error is at most this many times the error on the golden side."""
 
 _EXTREMES_ACROSS = 1e-4
-"""Up to here the extremes of two frameworks' kernels keep a law: MindSpore's tanh is off by 7.7e-5 on a CPU."""
+"""Error up to which the extremes of kernels of two frameworks satisfy a law: that of MindSpore's tanh is 7.7e-5 on a
+CPU."""
 
 _SEVERAL = 3
-"""So many calls of a kind that are all off alike show how coarse the kernel is."""
+"""Number of calls of a kind with similar errors that show the precision of the kernel."""
 
 _CLASS = 4.0
-"""So many times the median of these one of them may be off."""
+"""Largest error of one of them, in medians of these."""
 
 
 class OutputIdentities(NamedTuple):
     """The target's identities of one pair of outputs, each with the golden's.
 
-    `kind` is the function and direction. `is_only_output`: what holds of all parts of the call's output holds of it.
+    `kind` is the function and direction. `is_only_output`: an identity of all parts of the call's output is an identity
+    of this output.
     """
 
     kind: Hashable
@@ -59,16 +63,16 @@ class OutputIdentities(NamedTuple):
     is_only_output: bool
 
     def key(self, one: Identity) -> Hashable:
-        """What identities have in common that are off by as much."""
+        """Return the key of identities that have similar errors."""
         return self.kind, one.law, one.statistic
 
     def averaged(self, one: Identity) -> float:
-        """By how many times a statistic is more exact than one element."""
+        """Return the factor by which a statistic is more exact than one element."""
         return 1.0 if one.statistic in ("max", "min") else math.sqrt(max(self.target.size, 1))
 
 
 class LawJudgement(NamedTuple):
-    """The identity that decides about an output, and up to where it is kept."""
+    """The identity that decides an output, and the error up to which it holds."""
 
     target: Identity
     golden: Identity
@@ -76,15 +80,15 @@ class LawJudgement(NamedTuple):
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the target does not keep it."""
+        """Return whether the target violates it."""
         return self.target.off > self.bound
 
 
 def judge_laws(outputs: Mapping[int, OutputIdentities], *, has_other_kernels: bool = False) -> dict[int, LawJudgement]:
     """By row of an output that a law breaks or explains; `has_other_kernels`: the two sides are of two frameworks.
 
-    A kernel that rounds more coarsely throughout is a property of the device, as long as its errors average out like
-    rounding: a wrong constant does not.
+    A kernel that always rounds more coarsely is a property of the device if its errors average out like rounding, which
+    those of a wrong constant do not.
     """
     golden_off: dict[Hashable, float] = defaultdict(float)
     coarse: dict[Hashable, float] = {}
@@ -96,7 +100,7 @@ def judge_laws(outputs: Mapping[int, OutputIdentities], *, has_other_kernels: bo
             least = max(least, _EXTREMES_ACROSS)
         return max(least, _CLASS * coarse.get(key, 0.0) / output.averaged(target))
 
-    # A law is one of a call where the golden side keeps it.
+    # A law applies to a call if the golden side satisfies it.
     holding = {
         row: [(t, g) for t, g in output.pairs if g.off <= _tolerance(output.golden, g)]
         for row, output in outputs.items()
@@ -128,62 +132,62 @@ def _tolerance(of: Summary, one: Identity) -> float:
 
 
 LIMIT = 10.0
-"""So many times what is explained no clean output deviated, of kinds that do not amplify."""
+"""Largest ratio of the deviation of a clean output to the explained deviation, for kinds that do not amplify."""
 
 _QUARTILES = 4.0
 """The limit of a kind that amplifies, in upper quartiles of the others of the kind."""
 
 MOST = 50.0
-"""Beyond so many times no kind amplifies noise; measured: up to 21, a softmax of masked scores."""
+"""Largest ratio by which a kind amplifies noise; measured: up to 21, a softmax of masked scores."""
 
 _LOW = 0.2
-"""The quantile of a kind's element errors that is taken for the kernel's own."""
+"""The quantile of the element errors of a kind that is used as the kernel's own error."""
 
 _FEW = 16
-"""Tensors of fewer elements show no element error: their statistics agree by chance."""
+"""Tensors with fewer elements are not used for element errors: their statistics agree by chance."""
 
 COARSE = 2e-5
-"""A greater element error is none of a kernel in float32: float16 inside shows 2e-4, as statistics see it a fifth."""
+"""Largest element error of a kernel in float32: float16 inside gives 2e-4, and statistics show a fifth of it."""
 
 _APART = 20.0
-"""Inputs that differ by so many times less than an output do not explain it."""
+"""Inputs whose difference is smaller than that of an output by this factor do not explain it."""
 
 _FINE = 5e-6
-"""A greater element error is none of a kernel that computes in float32; it came from before."""
+"""Largest element error of a kernel that computes in float32; a greater one came from earlier calls."""
 
 _CLEAR = 8.0
-"""The same where inputs are known to differ."""
+"""The same as `_APART` if inputs are known to differ."""
 
 _OVERSTATED = 2.0
-"""The error of elements is at least so many times less than the greatest of four statistics says, for one call in
-several."""
+"""Factor by which the greatest of four statistics overestimates the error of elements, for one of several calls."""
 
 _ALIKE = 8.0
-"""So many times the least of them may be what calls of one precision differ by, as statistics see it."""
+"""Largest ratio of the differences of calls of one precision, as statistics show them."""
 
 _ROUNDING = 2.0
-"""A kernel's own error, in units of its output's dtype, at least."""
+"""Minimum of a kernel's own error, in units of its output's dtype."""
 
 _KERNELS = 4.0
-"""So many times what products add forward they add backward, at most, and calls of which the operation is unknown."""
+"""Largest ratio of the error that products add in backward, and that calls of unknown operations add, to that of
+forward products."""
 
 _ROUNDING_ACROSS = 10.0
-"""The same of products of two frameworks, which add up in other orders."""
+"""The same for products of two frameworks, which accumulate in different orders."""
 
 _APPROXIMATED = 50.0
-"""The same of functions for which two frameworks have approximations of their own."""
+"""The same for functions that each of two frameworks approximates differently."""
 
 ACROSS = _APPROXIMATED * 2.0**-23
-"""The greatest own error of a kernel in float32 of another framework."""
+"""The largest own error of a kernel in float32 of another framework."""
 
 
 class OutputChange(NamedTuple):
-    """How one pair of outputs differs. `inputs` are the greatest differences of norm or mean, and `spread` the greatest
-    element error, of what it was computed from. `rounds_inside`: a product or convolution, which may round inside.
-    `is_constant`: all its elements are one number. `is_exact`: every kernel computes the function to the same bit.
-    `function` is what was called, forward or backward; `is_product`: it is known to be a product or convolution, and
-    the call is a forward one. `place` is that of its call without the numbers of layers; empty for one outside of all
-    cells."""
+    """The difference of one pair of outputs. `inputs` are the greatest differences of norm or mean, and `spread` the
+    greatest element error, of the tensors from which it was computed. `rounds_inside`: a product or convolution, which
+    may round inside. `is_constant`: all its elements are equal. `is_exact`: every kernel computes the function bitwise
+    equally. `function` is the function or cell, forward or backward; `is_product`: it is known to be a product or
+    convolution, and the call is a forward one. `place` is that of its call without the numbers of layers; empty for one
+    outside of all cells."""
 
     kind: Hashable
     output: Deviation
@@ -200,9 +204,9 @@ class OutputChange(NamedTuple):
 
 
 class Amplification(NamedTuple):
-    """By how many times its `explained` difference an output differs, and up to how many that is noise.
+    """The ratio of the difference of an output to its `explained` difference, and the ratio up to which that is noise.
 
-    `deviation` and `explained` are of that statistic for which the ratio is greatest; `own` is the kernel's own error.
+    `deviation` and `explained` are those of the statistic with the greatest ratio; `own` is the kernel's own error.
     """
 
     ratio: float
@@ -218,8 +222,8 @@ class Amplification(NamedTuple):
 
 
 class Unchanged(NamedTuple):
-    """Outputs of one kind that are equal to the bit, as their inputs are: how many, of how many it counts whether they
-    differ (no small ones, no constants), and the coarsest unit of their dtypes."""
+    """Outputs of one kind that are bitwise equal, and whose inputs are: their number, the number of those that can show
+    a difference (not small, not constant), and the coarsest unit of their dtypes."""
 
     outputs: int = 0
     counting: int = 0
@@ -251,7 +255,7 @@ def amplifications(
         if has_other_kernels and not kind[0].is_exact:
             rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
         own_of[name], least_of[name] = own_error(kind, rounding, others), least_error(kind, rounding, others)
-    # What kernels round inside shows forward; after many calls it is mixed with what these have left.
+    # Internal rounding of kernels is visible in forward; after many calls it is mixed with their errors.
     firsts = {name: changes[rows[0]] for name, rows in kinds.items()}
     products = max((own_of[name] for name, one in firsts.items() if one.is_product), default=math.inf)
     if are_products_equal:
@@ -285,7 +289,7 @@ def is_counting(size: int, is_constant: bool) -> bool:
 
 
 def least_error(kind: Sequence[OutputChange], rounding: float, others: Unchanged) -> float:
-    """Return the element error that the kernels of a kind add at least: the rounding of the output."""
+    """Return the minimum of the element error that the kernels of a kind add: the rounding of the output."""
     return rounding * max(others.unit, max(change.unit for change in kind))
 
 
@@ -294,7 +298,7 @@ def own_error(
 ) -> float:
     """Return the element error that the kernels of a kind add; at least the rounding of the output.
 
-    They add no more than any of several calls shows whose inputs hardly differ.
+    It is limited by the difference of each of several calls whose inputs hardly differ.
     """
     if not kind:
         return 0.0
@@ -315,8 +319,8 @@ def coarse_error(kind: Sequence[OutputChange]) -> float:
     """Return the element error of those kernels of a kind that round to fewer bits than the others; 0 if there are
     none.
 
-    It shows where inputs are alike: several calls differ there by about the same, as one fault does not. If there is
-    one such call only, those at its place in other layers count that differ by far more than their inputs.
+    It is visible if inputs are alike: several calls then differ by similar amounts, which one fault does not cause. If
+    there is only one such call, those at its place in other layers are used that differ by much more than their inputs.
     """
     begun = [c for c in kind if c.rounds_inside and begins(c)]
     shown = [c.output.spread for c in begun]
@@ -337,7 +341,7 @@ def coarse_error(kind: Sequence[OutputChange]) -> float:
 
 
 def begins(change: OutputChange) -> bool:
-    """Return whether an output differs by far more than rounding to its dtype, and its inputs hardly differ."""
+    """Return whether an output differs by much more than rounding to its dtype, while its inputs hardly differ."""
     spread = change.output.spread
     is_coarse = spread > COARSE and is_counting(change.output.size, change.is_constant)
     received = max(change.spread, change.inputs)
@@ -345,7 +349,8 @@ def begins(change: OutputChange) -> bool:
 
 
 def _worst_statistic(change: OutputChange, own: float) -> tuple[float, float, float]:
-    """Ratio, deviation and what is explained of norm and mean, or of the extremes, if theirs is the greater ratio."""
+    """Return ratio, deviation and explained deviation of norm and mean, or of the extremes if their ratio is
+    greater."""
     element, output = change.spread + own, change.output
     moments, extremes = output.moments, output.extremes
     explained = change.inputs + element / math.sqrt(output.size)
@@ -355,7 +360,7 @@ def _worst_statistic(change: OutputChange, own: float) -> tuple[float, float, fl
 
 
 def _quartile_of_others(ratios: Sequence[float], own: float) -> float:
-    """Return the upper quartile of sorted ratios without one of them; 0 where there are no others."""
+    """Return the upper quartile of sorted ratios without one of them; 0 if there are no others."""
     if len(ratios) < 2:
         return 0.0
     at = (3 * (len(ratios) - 2) + 3) // 4

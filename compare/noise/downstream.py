@@ -1,4 +1,4 @@
-"""Look forwards from records of one side: through calls without a counterpart to the nearest pairs of records."""
+"""Search forward from records of one side, through calls without a counterpart, to the nearest pairs of records."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,8 +8,8 @@ from .pairs import AlignedGraphs
 def steps_after(
     aligned: AlignedGraphs, side: int, *, inputs: Iterable[int] = (), outputs: Iterable[int] = ()
 ) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the places of calls of one side that take inputs of theirs, or outputs, or what is computed from these; and
-    the pairs of tensors at which both sides meet again."""
+    """Yield the places of calls of one side that take these inputs or outputs, or values computed from them; and the
+    pairs of tensors at which both sides have counterparts again."""
     graph, pair_of, unmatched = aligned.graphs[side], aligned.pair_of[side], aligned.unmatched_place[side]
     waiting, returned, seen = list(inputs), list(outputs), set[int]()
     while waiting or returned:
@@ -43,5 +43,5 @@ def compared_after(
 
 
 def calls_after(aligned: AlignedGraphs, side: int, inputs: Iterable[int]) -> set[int]:
-    """Return the places of the calls without a counterpart through which inputs of one side go."""
+    """Return the places of the calls without a counterpart that depend on inputs of one side."""
     return {place for place, _ in steps_after(aligned, side, inputs=inputs) if place is not None}

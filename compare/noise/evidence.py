@@ -1,4 +1,5 @@
-"""What tells noise from a fault at the outputs of innermost calls: the interface, and what is judged by equal bits."""
+"""Evidence that distinguishes noise from a fault at the outputs of innermost calls: the interface, and judgements by
+bitwise equality."""
 
 import math
 from abc import ABC, abstractmethod
@@ -33,27 +34,28 @@ from .structure import Structure
 ReplayOutcome = Replayed | NotReplayed
 
 _KERNELS_DIFFER = 10 * 2.0**-23
-"""The relative error of one call in float32, of a kernel against another."""
+"""The relative error of one call in float32, between two kernels."""
 
 _ROUNDED = 3.0
 """The same in half precision, in units of the last place."""
 
 _HALF_UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
-"""The spacing of a dtype that is coarser than what is computed inside: one unit of the last place."""
+"""The spacing of a dtype that is coarser than the internal precision: one unit in the last place."""
 
 
 class OutputEvidence(ABC):
     """Evidence about pairs of outputs that differ, by row.
 
-    `judgements` say which are noise. `crossed` are those whose target was held against the golden's function. `origins`
-    are the outputs that differ although all inputs are equal to the bit; `by_bits` those of them that are wrong because
-    most calls like it are equal. `replays` are the replayed calls by side and call. `are_noisy`: the two runs are not
-    equal to the bit where nothing is wrong; of two frameworks they never are, nor where one side computes a tensor by
-    other calls. `unlike_others` are the outputs among `by_bits` where other calls of the kind are equal to the bit.
+    `judgements` contain which are noise. `crossed` are those whose target was compared with the golden's function.
+    `origins` are the outputs that differ although all inputs are bitwise equal; `by_bits` are those of them that are
+    wrong because most calls of the kind are equal. `replays` are the replayed calls by side and call. `are_noisy`: the
+    two runs are not bitwise equal even if nothing is wrong; this is always so between two frameworks, and if one side
+    computes a tensor by other calls. `unlike_others` are the outputs among `by_bits` for which other calls of the kind
+    are bitwise equal.
     """
 
     calls_unrecorded = 1.0
-    """So many roundings of one call operations leave that were not recorded."""
+    """Number of roundings of one call that operations may cause which were not recorded."""
 
     def __init__(self, aligned: AlignedGraphs) -> None:
         self._aligned = aligned
@@ -66,17 +68,18 @@ class OutputEvidence(ABC):
         self.by_bits = set() if aligned.has_other_kernels else self._find_by_bits()
         self.are_noisy = aligned.has_other_kernels or self._is_noise_seen()
         if not self.are_noisy and self._is_rewritten():
-            # Noise comes from there alone: elsewhere equal inputs give equal outputs.
+            # Noise can only come from there: otherwise equal inputs give equal outputs.
             self.are_noisy = True
             self.by_bits.update(self.origins)
 
     @abstractmethod
     def _judge(self) -> Mapping[int, ResidualJudgement]:
-        """Return the judgements of all outputs that differ, as far as there is evidence."""
+        """Return the judgements of all outputs that differ and for which there is evidence."""
 
     @abstractmethod
     def evidence(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float) -> Evidence:
-        """What decided about an output whose inputs differ by `error`, and which may differ by `most` times that."""
+        """Return the evidence that decided an output whose inputs differ by `error`, and which may differ by `most`
+        times that."""
 
     @abstractmethod
     def floor(self, row: int) -> float:
@@ -89,11 +92,12 @@ class OutputEvidence(ABC):
 
     @abstractmethod
     def _tiny_faults(self, reproducible: int) -> Iterable[int]:
-        """Of the outputs of the only call that differs, beside so many that do not: those that are no noise."""
+        """Return the outputs of the only call that differs, among `reproducible` calls that do not, that are not
+        noise."""
 
     def rounding(self, row: int) -> float:
         """Return the relative error of a tensor up to which two kernels may differ that both compute in float32
-        inside."""
+        internally."""
         dtype, _ = self._aligned.look(1, row)
         return _KERNELS_DIFFER + self.unit_of(dtype)
 
@@ -104,58 +108,58 @@ class OutputEvidence(ABC):
 
     @property
     def most_of_sums(self) -> float:
-        """Return how many times its inputs' relative error a parameter's gradient may differ, which is a sum over
-        positions: errors of operands that all positions share do not average out."""
+        """Return the largest ratio of the relative error of a parameter's gradient to that of its inputs. The gradient
+        is a sum over positions: errors of operands that all positions share do not average out."""
         return 0.0
 
     def hidden(self, row: int, evidence: Evidence) -> float:
-        """Return the error, as a share of an output, up to which it was judged to be rounding."""
+        """Return the error, relative to an output, up to which it was judged to be rounding."""
         if evidence.bound == evidence.bound:
             return evidence.bound
         return max(evidence.explained, self.floor(row))
 
     def rounding_of(self, dtype: str) -> float:
         """Return the relative rounding error of one call that writes a tensor of a dtype: sums of two kernels differ by
-        some units in float32, and are rounded to half precision once or twice; two frameworks may add up in it."""
+        some units in float32, and are rounded to half precision once or twice; two frameworks may accumulate in it."""
         unit = _HALF_UNITS.get(canonical(dtype))
         if unit is None:
             return _KERNELS_DIFFER
         return (10.0 if self._aligned.has_other_kernels else _ROUNDED) * unit
 
     def tolerate(self, rows: Iterable[int]) -> None:
-        """Take outputs for noise that differ by their bits alone: then the two runs are noisy."""
+        """Accept outputs as noise that differ only by their bits: the two runs are noisy then."""
         self.by_bits.difference_update(rows)
         self.are_noisy = True
 
-    # Defaults, for evidence that cannot tell.
+    # Defaults, for evidence that does not contain this.
 
     def precision(self, row: int) -> KernelPrecision:
-        """What the target's kernel computed an output in."""
+        """Return the precision in which the target's kernel computed an output."""
         return KernelPrecision.OPAQUE
 
     def is_side_product(self, row: int, event: Event) -> bool:
-        """Return whether an output is none that the operation defines, and nobody uses it: what a kernel saves for
-        itself, or the memory that it was handed (batch statistics of BatchNorm)."""
+        """Return whether an output is not defined by the operation, and not used: values that a kernel saves for
+        itself, or unused memory (batch statistics of BatchNorm)."""
         return False
 
     def ignores_order(self, row: int) -> bool:
-        """Return whether an output looks the same in whatever order its inputs are joined."""
+        """Return whether an output looks the same for any order in which its inputs are joined."""
         return False
 
     def unseen(self, noise: Sequence[int]) -> Unseen | None:
-        """What noise hides because only statistics are known, of the pairs of records that are noise; None where
+        """Return what noise hides among the pairs of records that are noise, as only statistics are known; None if
         elements are known."""
         return None
 
     def classes(self) -> Iterable[PrecisionClass]:
-        """Return the operations that are coarser throughout than float32."""
+        """Return the operations that are consistently coarser than float32."""
         return ()
 
     def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
         """Return whether arguments of a pair of calls that differ have no effect on its outputs; None if unknown.
 
-        By the outputs alone: they are the same within rounding, or each side only arranges the elements of its inputs.
-        `rows` are pairs of arguments that no recorded call made.
+        This is decided by the outputs: they are the same within rounding, or each side only rearranges the elements of
+        its inputs. `rows` are pairs of arguments that no recorded call produced.
         """
         aligned = self._aligned
         outputs = [row for row in aligned.outputs(event) if aligned.are_tensors[row]]
@@ -171,11 +175,11 @@ class OutputEvidence(ABC):
         return False if tensors else None
 
     def _is_never_reproducible(self, row: int) -> bool:
-        """Return whether a calibration has seen that calls of this kind need not give the same bits twice."""
+        """Return whether a calibration has shown that calls of this kind need not give the same bits twice."""
         return False
 
     def kind(self, row: int, event: Event) -> Kind:
-        """Return the kind of an output, by what was called."""
+        """Return the kind of an output, by the function or cell."""
         return Kind(stem_of(event), event.direction, output_of(event, self._aligned.path(0, row)))
 
     def differing(self, event: Event) -> list[int]:
@@ -188,8 +192,8 @@ class OutputEvidence(ABC):
         return rows if event in aligned.innermost else [r for r in rows if aligned.judged_elsewhere(r) < 0]
 
     def _is_rewritten(self) -> bool:
-        """Return whether what is computed from a call that one side alone makes is not equal to the bit: rounding, or
-        more."""
+        """Return whether the results of a call that only one side makes are not bitwise equal, but differ by rounding
+        or more."""
         aligned = self._aligned
         if not any(aligned.unmatched_place):
             return False
@@ -197,8 +201,8 @@ class OutputEvidence(ABC):
 
     @cached_property
     def places(self) -> Mapping[int, str]:
-        """By event: where its call is, without the numbers of layers, and which of the calls of its cell that have the
-        same name it is. Of calls outside of all cells, nothing tells which is of which layer."""
+        """Return by event the place of its call, without the numbers of layers, and its position among the calls of its
+        cell with the same name. Calls outside of all cells cannot be assigned to layers."""
         found: dict[int, str] = {}
         seen = Counter[tuple[str, str, str]]()
         for event in self._aligned.events:
@@ -215,13 +219,13 @@ class OutputEvidence(ABC):
         return any(reason.why in DRIFT for reasons in self._aligned.comparison.reasons.values() for reason in reasons)
 
     def _is_noise_seen(self) -> bool:
-        """Return whether an output of equal inputs differs by what is known to be noise."""
+        """Return whether an output of equal inputs differs by known noise."""
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
         return any(one is not None and not one.is_wrong and one.is_of is not KernelPrecision.OPAQUE for one in known)
 
     @cached_property
     def _with_differing(self) -> bytes:
-        """By pair of calls: whether a pair of tensors that it returned differs."""
+        """Return by pair of calls whether a pair of tensors that it returned differs."""
         aligned = self._aligned
         are_differing = (np.asarray(aligned.equal) == DIFFERENT) & np.asarray(aligned.are_tensors)
         return aligned.calls_with(are_differing & ~np.asarray(aligned.is_input))
@@ -259,8 +263,8 @@ class OutputEvidence(ABC):
         return {r for r in found if not self._is_never_reproducible(r)}
 
     def _shows_rounding(self, event: Event) -> bool:
-        """Return whether another kernel might have given other bits: of constants, as zeros, a product rounds
-        nothing."""
+        """Return whether another kernel might have returned other bits: a product of constants such as zeros is
+        exact."""
         aligned, columns = self._aligned, self._aligned.graphs[0].columns
         rows = [row for row in event.rows if aligned.are_tensors[row] and aligned.is_input[row]]
         received = [row for row in rows if columns.part[aligned.rows[0][row]] == INPUT]
@@ -270,7 +274,7 @@ class OutputEvidence(ABC):
         )
 
     def _compared(self, event: Event) -> list[int]:
-        """Return the floating tensors that an innermost call returned, but for side products that differ."""
+        """Return the floating-point tensors that an innermost call returned, without side products that differ."""
         aligned = self._aligned
         rows = [r for r in aligned.outputs(event) if aligned.are_tensors[r] and aligned.is_floating(r)]
         return [r for r in rows if aligned.equal[r] == EQUAL or not self.is_side_product(r, event)]
@@ -281,26 +285,27 @@ class OutputEvidence(ABC):
 
     @cached_property
     def _with_apart(self) -> tuple[bytes, bytes]:
-        """By pair of calls: whether something is apart of what it received, and of what it returned."""
+        """Return by pair of calls whether some of its inputs differ, and whether some of its outputs do."""
         is_input, are_apart = np.asarray(self._aligned.is_input), self._are_apart()
         return self._aligned.calls_with(are_apart & is_input), self._aligned.calls_with(are_apart & ~is_input)
 
     def _are_apart(self) -> NDArray[np.bool_]:
-        """Return which pairs of records are not equal to the bit, or may not be; what is no tensor passes otherwise."""
+        """Return which pairs of records are not bitwise equal, or may not be; values that are not tensors otherwise
+        pass."""
         aligned = self._aligned
         passes = (np.asarray(aligned.grades) == PASS) & ~np.asarray(aligned.are_tensors)
         found: NDArray[np.bool_] = ~((np.asarray(aligned.equal) == EQUAL) | passes)
         return found
 
     def _likeness(self, event: Event) -> Hashable:
-        """What two calls have in common that one kernel computes in the same way: operation and shapes."""
+        """Return the common properties of calls that one kernel computes in the same way: operation and shapes."""
         rows, columns = self._aligned.rows[0], self._aligned.graphs[0].columns
         looks = tuple(columns.look[rows[r]] for r in event.rows if rows[r] >= 0)
         return stem_of(event), event.direction, looks
 
 
 def _place(event: Event) -> str:
-    """Where a call is, without the numbers of layers."""
+    """Return the place of a call, without the numbers of layers."""
     path = names.parse(event.parents[0]).path if event.parents and event.parents[0] else ""
     name = names.parse(event.called)
     own = name.path if event.kind == "cell" else name.stem
@@ -308,11 +313,11 @@ def _place(event: Event) -> str:
 
 
 def stem_of(event: Event) -> str:
-    """What was called: a function, or the class of a cell."""
+    """Return what was called: a function, or the class of a cell."""
     stem = names.parse(event.called).stem
     return stem if event.kind == "api" else stem.rpartition(".")[2]
 
 
 def output_of(event: Event, path: tuple[str, ...]) -> str:
-    """Return which output of a call a record is; of cells all are alike."""
+    """Return which output of a call a record is; all outputs of cells are one kind."""
     return ".".join(path[:1]) if event.kind == "api" else event.kind

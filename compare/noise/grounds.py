@@ -9,7 +9,7 @@ from .pairs import AlignedGraphs
 
 
 def ground_of(aligned: AlignedGraphs, states: "memoryview[int]", row: int) -> NoConsequence:
-    """Return the ground on which the difference of a pair of records is harmless, by what is computed from it."""
+    """Return the reason why the difference of a pair of records is harmless, by the values computed from it."""
     side = 0 if aligned.rows[0][row] >= 0 else 1
     graph, pair_of, at = aligned.graphs[side], aligned.pair_of[side], aligned.rows[side][row]
 
@@ -32,7 +32,7 @@ def ground_of(aligned: AlignedGraphs, states: "memoryview[int]", row: int) -> No
 
 
 def _uses(graph: Graph, row: int) -> Iterable[int]:
-    """Return the records that take an output: inputs of calls, or the incoming gradients that it is a part of."""
+    """Return the records that take an output: inputs of calls, or the incoming gradients of which it is a part."""
     if graph.names[graph.call_of[row]].direction != "backward":
         return graph.users.get(graph.alias(row), ())
     argument = graph.argument(row)

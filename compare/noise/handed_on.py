@@ -1,7 +1,7 @@
-"""Tensors that one side hands on as they are, and that calls of the other side change.
+"""Tensors that one side passes on unchanged, and that calls of the other side change.
 
-Each side is held against itself, by the statistics of the tensor before its calls and after them. So the noise that
-both have from before does not matter: a factor of 1.001 is seen where the two sides differ by a tenth.
+Each side is compared with itself, by the statistics of the tensor before and after its calls. So earlier noise of both
+sides does not matter: a factor of 1.001 is detected although the two sides differ by a tenth.
 """
 
 import math
@@ -16,13 +16,13 @@ from .lone_leaves import statistics_of
 from .pairs import AlignedGraphs
 
 HANDED_ON = 1e-6
-"""A side hands a tensor on as it is if no statistic of it changes by more, as a share of its scale."""
+"""A side passes a tensor on unchanged if no statistic of it changes by more, relative to its scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """By how much one side's calls change a tensor that the other side hands on: the change of the `statistic` that
-    changes most, as a share of the tensor's scale, on the target's side and on the golden's."""
+    """The change of a tensor by the calls of one side, while the other side passes it on: the change of the `statistic`
+    that changes most, relative to the tensor's scale, on the target's side and on the golden's."""
 
     side: int
     statistic: str
@@ -31,11 +31,11 @@ class Change:
 
     @property
     def size(self) -> float:
-        """Return the change on the side whose calls make it."""
+        """Return the change on the side that changes the tensor."""
         return (self.target, self.golden)[self.side]
 
     def as_evidence(self, bound: float) -> Evidence:
-        """Return it as what decided about a pair of records; up to `bound` it would be rounding."""
+        """Return the evidence that decided a pair of records; up to `bound` it would be rounding."""
         return Evidence(
             Sign.LAW,
             KernelPrecision.OPAQUE,
@@ -53,10 +53,11 @@ class Change:
 def change_on_one_side(
     aligned: AlignedGraphs, row: int, before: tuple[Collection[int], Collection[int]]
 ) -> Change | None:
-    """Return how one side's calls change a tensor until it is a pair of records, while the other hands it on.
+    """Return the change of a tensor by calls of one side before it is a pair of records, while the other side passes it
+    on.
 
-    `before` has, for each side, the nearest pairs of records from which the pair was computed. None if no such tensor
-    is handed on by one side, or if both sides hand it on.
+    `before` has, for each side, the nearest pairs of records from which the pair was computed. None if neither side
+    passes on such a tensor, or both do.
     """
     for pair in sorted(set(before[0]) & set(before[1])):
         changes = [_change(aligned, side, pair, row) for side in (0, 1)]
@@ -71,8 +72,8 @@ def change_on_one_side(
 
 
 def _change(aligned: AlignedGraphs, side: int, pair: int, row: int) -> tuple[float, str] | None:
-    """Return the greatest change of a statistic from one pair of tensors to another on one side, and which; None if
-    the two have other numbers of elements, or no statistics."""
+    """Return the greatest change of a statistic from one pair of tensors to another on one side, and its name; None if
+    the numbers of elements differ, or there are no statistics."""
     columns = aligned.graphs[side].columns
     places = aligned.rows[side][pair], aligned.rows[side][row]
     sizes = [math.prod(columns.shape(at) or ()) for at in places]

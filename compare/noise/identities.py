@@ -1,8 +1,8 @@
-"""Identities between the statistics of a call's inputs and outputs: what holds in exact arithmetic.
+"""Identities between the statistics of a call's inputs and outputs, which hold in exact arithmetic.
 
-A law computes statistics of an output from those of the inputs. It needs no tensor and holds up to the rounding of the
-output's elements, which averages out: a mean is right to `unit / sqrt(n)` of the root mean square. With sums, squares
-and extremes of all elements written as S, Q, max and min:
+A law computes statistics of an output from those of the inputs. It does not need tensors, and holds up to the rounding
+of the output's elements, which averages out: the error of a mean is `unit / sqrt(n)` of the root mean square. S, Q, max
+and min are the sum, the sum of squares and the extremes of all elements:
 
 | operation | law | forward | backward |
 |---|---|---|---|
@@ -19,7 +19,7 @@ and extremes of all elements written as S, Q, max and min:
 
 Sources: the definitions of the operations; the gradients are their vector-Jacobian products, summed over all elements.
 
-A rule is written once, for numbers and for columns: it serves one call, or many of one form by one pass of numpy.
+Each rule applies to numbers and to columns: to one call, or to many calls of one form in one pass of numpy.
 """
 
 import math
@@ -34,7 +34,7 @@ from .summary import Summary, each, greater, is_column, lesser, of_known, root, 
 
 
 class Law(Enum):
-    """Which identity, in words that follow "although"."""
+    """Kinds of identities; the values follow "although"."""
 
     SAME = "the elements are those of the input"
     LINEAR = "the elements are a linear function of the input's"
@@ -49,8 +49,7 @@ class Law(Enum):
 
 
 class Identity(NamedTuple):
-    """What a law says of one `statistic`; `off` is by how much it is not so, as a share of the scale of what it was
-    computed from."""
+    """A law for one `statistic`; `off` is its error, relative to the scale of the values from which it was computed."""
 
     law: Law
     statistic: str
@@ -58,7 +57,7 @@ class Identity(NamedTuple):
 
 
 class IdentityColumn(NamedTuple):
-    """An `Identity` of many calls of one form: `off` of each, NaN where it says nothing."""
+    """An `Identity` for many calls of one form: `off` of each, NaN if it does not apply."""
 
     law: Law
     statistic: str
@@ -69,8 +68,8 @@ class CallSummary(NamedTuple):
     """One call of one side: the function's canonical name, its arguments in order (summaries and numbers), its outputs,
     and of a backward call the incoming gradients.
 
-    `outputs` of a backward call are the gradients of the arguments, None for what has none. `is_reflected`: the
-    operands stand the other way round.
+    `outputs` of a backward call are the gradients of the arguments, None if there is none. `is_reflected`: the operands
+    are exchanged.
     """
 
     operation: str
@@ -87,13 +86,12 @@ class CallSummary(NamedTuple):
 
     @property
     def parts(self) -> list[Summary]:
-        """Return the outputs that are there; none where they are too many to be added up for each of them."""
+        """Return the outputs that exist; none if there are too many to be summed up for each of them."""
         return [one for one in self.outputs if one is not None] if len(self.outputs) <= _PARTS else []
 
     @property
     def operands(self) -> list[Summary | float]:
-        """Return the first two arguments in the order of the operation; those of `__rsub__` stand the other way
-        round."""
+        """Return the first two arguments in the order of the operation; those of `__rsub__` are exchanged."""
         found = list(self.arguments[:2])
         return found[::-1] if self.is_reflected else found
 
@@ -109,25 +107,25 @@ _ARRANGES = (
 """Operations whose output has the elements of the input, each once."""
 
 _SUM_HOLDS = 1e-5
-"""Up to here the mean of a sum of gradients in float32 is off: 5e-8 in 1,184 of 1,184 sums that were measured."""
+"""Limit of the relative error of the mean of a sum of gradients in float32: 5e-8 in 1,184 of 1,184 measured sums."""
 
 _SUM_ROUNDINGS = 16.0
-"""So many roundings of its elements a sum may be off."""
+"""Number of roundings of its elements by which a sum may deviate."""
 
 _PARTS = 256
-"""So many parts are added up at most: it is done for each of them."""
+"""Largest number of parts that are summed up, which is done for each of them."""
 
 
 def has_law(operation: str, is_backward: bool) -> bool:
-    """Return whether a law is known of any output of an operation."""
+    """Return whether there is a law for any output of an operation."""
     return operation in (_BACKWARD if is_backward else _FORWARD)
 
 
 def identities(call: CallSummary, at: int) -> list[Identity]:
-    """What the laws say of the output at a place of a call; empty where no law is known.
+    """Return the identities of the output at a position of a call; empty if there is no law.
 
-    An identity of a call may not hold although the call is right, because of arguments that this does not look at: only
-    what holds on a trusted side is evidence.
+    An identity may not hold although the call is correct, because of arguments that are not considered here: it is
+    evidence only if it holds on a trusted side.
     """
     out = call.outputs[at] if at < len(call.outputs) else None
     rule = (_BACKWARD if call.is_backward else _FORWARD).get(call.operation)
@@ -135,10 +133,10 @@ def identities(call: CallSummary, at: int) -> list[Identity]:
 
 
 def identities_of_many(call: CallSummary, at: int, count: int) -> list[IdentityColumn] | None:
-    """Return `identities` of so many calls of one form, of which `call` has the summaries as columns.
+    """Return `identities` of `count` calls of one form, whose summaries are columns in `call`.
 
-    None where a rule decides by the numbers of each call, or computes something that no float holds: then each call
-    has to be looked at by itself.
+    None if a rule decides by the numbers of each call, or computes a number that is not a float: each call has to be
+    examined individually then.
     """
     out = call.outputs[at] if at < len(call.outputs) else None
     rule = (_BACKWARD if call.is_backward else _FORWARD).get(call.operation)
@@ -153,7 +151,7 @@ def identities_of_many(call: CallSummary, at: int, count: int) -> list[IdentityC
 
 
 def sum_identities(total: Summary, parts: Sequence[Summary]) -> list[Identity]:
-    """What an incoming gradient is by what the users of a tensor contribute to it."""
+    """Return the identities of an incoming gradient, by the contributions of the users of a tensor."""
     if len(parts) == 1:
         return _computable(linear(Law.SAME, total, parts[0]))
     scale = math.hypot(*(part.rms for part in parts))
@@ -172,18 +170,19 @@ def is_sum_of(total: Summary, parts: Sequence[Summary]) -> bool:
 
 
 def _computable(found: Iterator[Identity]) -> list[Identity]:
-    """What can be computed: a dump may hold any argument, and squares of what a float holds may be no float."""
+    """Return the identities that can be computed: a dump may contain any argument, and the square of a float may not be
+    one."""
     try:
         return [one for one in found if not math.isnan(one.off)]
     except (OverflowError, ValueError, ZeroDivisionError):
         return []
 
 
-# What rules are made of: recorded statistics against computed ones.
+# Components of rules: recorded statistics against computed ones.
 
 
 def linear(law: Law, out: Summary, of: Summary, factor: float = 1.0, offset: float = 0.0) -> Iterator[Identity]:
-    """Yield that `out` is `factor * of + offset`, element by element; nothing where the numbers of elements differ."""
+    """Yield the identities of `out` = `factor * of + offset`, by element; nothing if the numbers of elements differ."""
     if out.size != of.size:
         return
     ends = factor * of.max + offset, factor * of.min + offset
@@ -197,8 +196,8 @@ def linear(law: Law, out: Summary, of: Summary, factor: float = 1.0, offset: flo
 
 
 def added(law: Law, out: Sequence[Summary], of: float, scale: float) -> Iterator[Identity]:
-    """Yield that the sum of all elements of `out` is `of`; `scale` is the root mean square of what was added, per
-    element."""
+    """Yield the identity of `of` as the sum of all elements of `out`; `scale` is the root mean square of the summands,
+    per element."""
     size = sum(part.size for part in out)
     if not size:
         return
@@ -207,7 +206,8 @@ def added(law: Law, out: Sequence[Summary], of: float, scale: float) -> Iterator
 
 
 def _joined(parts: Sequence[Summary], whole: Sequence[Summary]) -> Iterator[Identity]:
-    """Yield that some tensors have the elements of others, each once; nothing where the numbers of elements differ."""
+    """Yield the identities of tensors that consist of the elements of others, each once; nothing if the numbers of
+    elements differ."""
     size = sum(one.size for one in whole)
     if size != sum(one.size for one in parts) or not size:
         return
@@ -222,7 +222,7 @@ def _joined(parts: Sequence[Summary], whole: Sequence[Summary]) -> Iterator[Iden
 
 
 def _broadcast_gradient(law: Law, out: Summary, g: Summary, factor: float = 1.0) -> Iterator[Identity]:
-    """Yield that a gradient is `factor * g`, summed over what was broadcast."""
+    """Yield the identities of a gradient that is `factor * g`, summed over broadcast axes."""
     if g.size == out.size:
         yield from linear(law, out, g, factor)
     elif not g.size % out.size:
@@ -230,7 +230,7 @@ def _broadcast_gradient(law: Law, out: Summary, g: Summary, factor: float = 1.0)
 
 
 def _copied(out: Summary, x: Summary, *, is_mean: bool = False) -> Iterable[Identity]:
-    """Return that a tensor consists of copies of another, each divided by their number if `is_mean`."""
+    """Return the identities of a tensor that consists of copies of another, divided by their number if `is_mean`."""
     if not x.size or out.size % x.size:
         return ()
     copies = out.size // x.size
@@ -249,7 +249,7 @@ Rule = Callable[[CallSummary, int, Summary], Iterator[Identity]]
 
 
 def _first(rule: Callable[[CallSummary, int, Summary, Summary], Iterable[Identity]]) -> Rule:
-    """Yield a rule about an output and the first tensor received: an incoming gradient, or an argument of a forward
+    """Return a rule about an output and the first tensor of a call: an incoming gradient, or an argument of a forward
     call."""
 
     def found(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
@@ -263,14 +263,14 @@ def _first(rule: Callable[[CallSummary, int, Summary, Summary], Iterable[Identit
 
 
 def _difference_gradient(call: CallSummary, at: int, out: Summary, g: Summary) -> Iterator[Identity]:
-    """Return that of a difference: the second operand's has the other sign."""
+    """Yield the identities of a difference: the gradient of the second operand has the other sign."""
     if at == (0 if call.is_reflected else 1):
         return _broadcast_gradient(Law.LINEAR, out, g, -1.0)
     return _broadcast_gradient(Law.SAME, out, g)
 
 
 def _scaled_gradient(call: CallSummary, at: int, out: Summary, g: Summary) -> Iterable[Identity]:
-    """Return that of the operand beside a number."""
+    """Return the identities of an operand that is multiplied by or added to a number."""
     if len(call.arguments) < 2 or at > 1:
         return ()
     other, is_division = _number(call.arguments[1 - at]), call.operation == "div"
@@ -281,19 +281,20 @@ def _scaled_gradient(call: CallSummary, at: int, out: Summary, g: Summary) -> It
 
 
 def _scattered(call: CallSummary, at: int, out: Summary, g: Summary) -> Iterable[Identity]:
-    """Zeros but for the incoming gradient, which is added to where it came from."""
+    """Return the identities of zeros to which the incoming gradient is added at some positions."""
     return added(Law.SUM, [out], g.total, g.rms * math.sqrt(g.size / out.size)) if at == 0 else ()
 
 
 def _shared_out(call: CallSummary, at: int, out: Summary, g: Summary) -> Iterable[Identity]:
-    """Return the gradients of two operands of which one was taken each time make up the incoming one."""
+    """Return the identities of two operands, one of which was selected for each element: their gradients add up to the
+    incoming one."""
     found = [one for one in call.parts if one.size == out.size]
     is_known = len(found) == 2 and g.size == out.size
     return added(Law.SUM, found, g.total, g.rms / math.sqrt(2)) if is_known else ()
 
 
 def _centred(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
-    """Adding a number to a row changes nothing: its gradient sums to zero."""
+    """Yield the identity of a function that adding a number to a row does not change: its gradient sums to zero."""
     if at == 0:
         yield from added(Law.CENTRED, [out], 0.0, out.rms)
 
@@ -334,7 +335,7 @@ def _abs(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Ident
 
 
 def _of_two(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
-    """Yield that of a tensor and a number, or the sum of two tensors."""
+    """Yield the identities of a tensor and a number, or of the sum of two tensors."""
     if len(call.operands) < 2:
         return
     a, b = call.operands
@@ -364,7 +365,7 @@ def _root(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Iden
 
 
 def _summed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterable[Identity]:
-    """Return a sum or mean over some axes."""
+    """Return the identities of a sum or mean over some axes."""
     if x.size % out.size:
         return ()
     if call.operation == "mean":
@@ -385,7 +386,7 @@ def _extreme(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[I
 
 
 def _mapped(function: Callable[[float], float], falls: bool = False, least: float = -math.inf) -> Rule:
-    """Yield a function that rises throughout (or falls), from `least` on."""
+    """Return the rule of a function that increases (or decreases) monotonically, from `least` on."""
 
     def rule(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
         if x.size != out.size:
@@ -398,7 +399,7 @@ def _mapped(function: Callable[[float], float], falls: bool = False, least: floa
                 yield Identity(Law.MONOTONE, statistic, of_known(share(found - expected, scale), expected))
 
     def mapped(end: float) -> float:
-        """NaN where nothing is known."""
+        """NaN if unknown"""
         try:
             return function(end) if end >= least else math.nan
         except (ValueError, OverflowError, ZeroDivisionError):
@@ -412,7 +413,7 @@ def _sigmoid(x: float) -> float:
 
 
 def _gelu(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
-    """Yield the one of its two forms that fits better; beside the maximum it does not rise throughout."""
+    """Yield the identities of the form of GELU that fits better; it is not monotone around its minimum."""
 
     def exact(x: float) -> float:
         return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
@@ -431,8 +432,8 @@ def _shares(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Id
 
 
 def _normed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
-    """Yield the mean of what is normalised is 0, and that of `gamma * x + beta` beta's; of layers where gamma is
-    constant."""
+    """Yield the identities of a normalization: the normalized mean is 0, that of `gamma * x + beta` is that of beta;
+    for layers with a constant gamma."""
     tensors = call.tensors
     if at or len(tensors) < 3 or x.size != out.size:
         return

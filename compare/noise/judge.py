@@ -1,9 +1,9 @@
-"""Judge every pair of records along the dataflow: equal, noise, propagated, or a divergence of its own.
+"""Judge every pair of records along the dataflow: equal, noise, propagated, or a new divergence.
 
-An input that recorded calls made is not judged by its value where the calls that made it are a pair: it was judged
-there. An output is held against its own call's inputs: by the residual of the replayed call where there is one, else by
-how much greater its relative error is than that of the inputs. What cannot be noise (arguments, the first inputs of the
-run, parameters before the first update, the wiring itself) must be equal.
+An input that recorded calls produced is not judged by its value if these calls are a pair: it was judged there. An
+output is judged by the inputs of its own call: by the residual of the replayed call if there is one, otherwise by the
+ratio of its relative error to that of the inputs. Values that cannot have noise (arguments, the first inputs of the
+run, parameters before the first update, the dataflow itself) must be equal.
 """
 
 import math
@@ -53,16 +53,16 @@ from .upstream import Received, Upstream
 from .verdicts import entered, with_harmless_structure
 
 DRIFT_OF_RUNNING = 5e-4
-"""Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
+"""Limit for parameters after the first update, relative to their root mean square, if their update was not judged."""
 
 
 def judge_under_noise(
     comparison: Comparison, *, limits: Limits = BUILT_IN, workers: int = 1, is_shown: bool = False
 ) -> Comparison:
-    """Return the comparison with verdicts that know noise, up to `limits`; the comparison itself where nothing differs.
+    """Return the comparison with verdicts that allow for noise up to `limits`; unchanged if nothing differs.
 
-    Replays what differs with torch, on `workers` processes (0: as many as cores); nothing where the limits are exact.
-    Where no tensors were saved, statistics are all there is.
+    Calls with differences are replayed with torch, in `workers` processes (0: as many as cores), unless the limits are
+    exact. If no tensors were saved, only statistics are used.
     """
     has_other_kernels = comparison.relation.has_other_kernels
     if not has_other_kernels and not is_open(comparison, limits):
@@ -82,9 +82,9 @@ def judge_under_noise(
 def _judged(aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, *, is_shown: bool) -> Comparison:
     """Return the comparison by the first error, not by the first bit that differs.
 
-    What differs by no more than one call rounds is a divergence only where it grows into an error that nothing else
-    explains, and other calls like it are equal to the bit. What calls of one side change, and noise hides, is one only
-    where nothing else is.
+    A difference that is at most the rounding of one call is a divergence only if it grows into an error that nothing
+    else explains, and other calls of this kind are bitwise equal. A change by calls of one side that noise hides is a
+    divergence only if there is no other.
     """
     judging = _Judging(aligned, outputs, limits)
     found = judging.judged(is_shown=is_shown)
@@ -103,12 +103,12 @@ def _judged(aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, *, 
 
 
 class _Judging:
-    """The walk over all calls in execution order, with the states so far.
+    """The pass over all calls in execution order, with the states so far.
 
-    By row: `_stretches` are the calls of one side that lead to what diverges, `_made_of` the outputs that an input is,
-    or that a cell returned. `_leaves` are the parameters, constants and inputs of the run that are not equal.
-    `hidden` are the inputs that agree, by noise, although calls of one side change what the other side hands on;
-    `begun` are those of them that are divergences.
+    By row: `_stretches` are the calls of one side that lead to a divergence, `_made_of` the outputs that are the same
+    tensor as an input or as the result of a cell. `_leaves` are the parameters, constants and inputs of the run that
+    differ. `hidden` are the inputs that agree within noise although calls of one side change a tensor that the other
+    side passes on; `begun` are those of them that are divergences.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class _Judging:
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
         self._is_apart = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
-        self._judged = set[int]()  # but for what is equal
+        self._judged = set[int]()  # without rows that are equal
         self._with_inputs_judged = set[int]()  # events
-        self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
+        self._reordered = set[int]()  # outputs that look equal, although parts were joined in another order
         self._evidence: dict[int, Evidence] = {}
         self._with_other_arguments: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}
@@ -140,7 +140,7 @@ class _Judging:
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
         aligned, states = self._aligned, np.asarray(self._states)
-        waiting: dict[int, list[Event]] = defaultdict(list)  # by event: gradients of parameters that it makes
+        waiting: dict[int, list[Event]] = defaultdict(list)  # by event: the gradients of parameters that it produces
         for event in shown(aligned.events, "judging calls") if is_shown else aligned.events:
             if not event.is_matched:
                 self._upstream.carry(event)
@@ -184,23 +184,24 @@ class _Judging:
         return entered(aligned, noise, covered, self._made_of)
 
     def _settle(self, states: NDArray[np.uint8]) -> None:
-        """Take for noise all that differs, if all of it is within tolerance and only its size speaks against it.
+        """Accept all differences as noise if all of them are within tolerance and only their size contradicts that.
 
-        That is an input that code made which was not recorded, or that calls of one side made. What is known of a call,
-        and a leaf that is not equal, is beyond rounding whatever its size.
+        These are inputs from code that was not recorded, or from calls of one side. A judged call and a leaf that
+        differs are beyond rounding at any size.
         """
         differing = np.flatnonzero(np.isin(states, DIFFERING)).tolist()
         if not any(map(self._is_beyond_rounding, differing)):
             states[differing] = State.NOISE
 
     def _is_beyond_rounding(self, row: int) -> bool:
-        """Return whether what differs is beyond its tolerance, or begins by more than its size."""
+        """Return whether a difference is beyond its tolerance, or is a divergence for another reason than its size."""
         if self._aligned.grades[row] != PASS:
             return True
         return self._states[row] == State.DIVERGENT and (row in self._evidence or row in self._leaves)
 
     def _last_maker(self, event: Event) -> int:
-        """Return the last event that makes what a record of gradients of parameters has: it may be written before."""
+        """Return the last event that produces a value of a record of gradients of parameters; the record may be written
+        earlier. -1 for none."""
         if event.kind != "parameters_grad":
             return -1
         aligned = self._aligned
@@ -226,7 +227,7 @@ class _Judging:
             or self._reordered
             or any(is_apart[place] for place in (*event.owners, *event.forwards))
         ):
-            return  # its states are those at the beginning
+            return  # its states do not change
         is_input = aligned.is_input
         received_rows = [row for row in event.rows if is_input[row]]
         if event.owners:
@@ -258,8 +259,8 @@ class _Judging:
         self._unrecorded.note(event)
 
     def _arranging(self, event: Event) -> tuple[int, ...]:
-        """Return the places of calls of one side that made what a call received, themselves or before others that only
-        arrange elements: by statistics an input agrees also where its elements changed places."""
+        """Return the places of calls of one side that produced an input of a call, directly or before other calls that
+        only rearrange elements: by statistics, an input also agrees if its elements were permuted."""
         aligned, found = self._aligned, set[tuple[int, int]]()
         rows = [row for row in event.rows if aligned.is_input[row] and aligned.are_tensors[row]]
         waiting = [(side, aligned.rows[side][row]) for row in rows for side in (0, 1)]
@@ -280,7 +281,7 @@ class _Judging:
         return self._upstream.unmatched_places(found)
 
     def _judge_inputs(self, event: Event) -> None:
-        """Judge what a call received, once: a cell's inputs come before what diverges inside it."""
+        """Judge the inputs of a call, once: the inputs of a cell come before a divergence inside it."""
         if event.at in self._with_inputs_judged:
             return
         self._with_inputs_judged.add(event.at)
@@ -307,12 +308,12 @@ class _Judging:
             self._has_diverged[event.direction] = True
 
     def _leaf_state(self, row: int, sides: tuple[int, int]) -> State | None:
-        """Return the state of an input that no recorded call made on either side; None for any other."""
+        """Return the state of an input that no recorded call produced on either side; None for any other."""
         kinds = [graph.origin(at)[0] for graph, at in zip(self._aligned.graphs, sides, strict=True)]
         return None if "call" in kinds else self._uncalled_state(row, sides, kinds)
 
     def _uncalled_state(self, row: int, sides: tuple[int, int], kinds: Collection[Origin]) -> State | None:
-        """Return `_leaf_state` of what is of these kinds, of which none is a call."""
+        """Return `_leaf_state` for these kinds of origins, none of which is a call."""
         if "parameter" in kinds:
             self._leaves.add(row)
             return self._parameter_state(row)
@@ -324,8 +325,7 @@ class _Judging:
         return None
 
     def _is_of_one_value(self, row: int) -> bool:
-        """Return whether two leaves differ by no more than rounding: if their dtypes differ, to the coarser of
-        these."""
+        """Return whether two leaves differ by at most rounding; if their dtypes differ, to the coarser one."""
         aligned = self._aligned
         dtypes = {canonical(aligned.look(side, row)[0]) for side in (0, 1)}
         coarser = max(map(self._outputs.unit_of, dtypes)) if len(dtypes) > 1 else 0.0
@@ -368,7 +368,7 @@ class _Judging:
         return self._uncalled_state(row, sides, (mine, theirs)) or self._unknown_origin(row, event)
 
     def _is_of_reordered(self, row: int) -> bool:
-        """Return whether an input is what a call returned that joins parts in another order."""
+        """Return whether an input was returned by a call that joins parts in another order."""
         kind, made = self._aligned.graphs[0].origin(self._aligned.rows[0][row])
         return kind == "call" and self._aligned.pair_of[0][made] in self._reordered
 
@@ -381,7 +381,7 @@ class _Judging:
         return False
 
     def _wired(self, row: int, made: Iterable[int]) -> State:
-        """Return the state of an input that pairs of outputs made."""
+        """Return the state of an input that pairs of outputs produced."""
         made = self._made_of[row] = tuple(made)
         if propagated := self._upstream.propagated_of(made):
             return self._propagated(row, propagated)
@@ -398,9 +398,9 @@ class _Judging:
         is_rewired: bool = False,
         ends: Iterable[tuple[int, int]] = (),
     ) -> State:
-        """Return the state of an input that reaches the nearest pairs through calls that only one side makes.
+        """Return the state of an input that depends on the nearest pairs through calls of one side only.
 
-        `ends`: for a gradient, side and place of the forward calls that end its way back.
+        `ends`: for a gradient, side and place of the forward calls at which its backward path ends.
         """
         before, between = (set[int](), set[int]()), set(ends)
         for side, at in made:
@@ -413,13 +413,13 @@ class _Judging:
             return self._state_by_size(row)  # the two calls that made it are no pair: one tensor only if they are alike
         if propagated := max((self._upstream.propagated(side, at) for side, at in made), default=0.0):
             return self._propagated(row, propagated)
-        # What only moves a constant of its side is no other step: it is the constant that differs.
+        # Calls that only move a constant of one side are not another step: the constant differs.
         informative = between if known else (one for one in between if self._upstream.makes_elements(*one))
         self._stretches[row] = self._upstream.places(informative)
         if not (self._stretches[row] or self._aligned.has_other_kernels):
             self._stretches[row] = self._upstream.unmatched_places(between)
         error = max(map(self._explaining, known), default=0.0)
-        # A call of one side may have taken what operations made that were not recorded.
+        # A call of one side may have received results of operations that were not recorded.
         open_calls = () if self._records_apis else between
         unrecorded = max((self._unrecorded.error_at(*one) for one in open_calls), default=0.0)
         rounding = self._rounding_between(row, between) * (self._outputs.calls_unrecorded if unrecorded else 1.0)
@@ -435,10 +435,11 @@ class _Judging:
     def _is_changed_on_one_side(
         self, row: int, before: tuple[set[int], set[int]], between: Collection[tuple[int, int]]
     ) -> bool:
-        """Return whether calls of one side change, by more than they round, a tensor that the other side hands on as it
-        is. `before` are the nearest pairs from which it was computed, by side, `between` the calls without a
+        """Return whether calls of one side change, by more than rounding, a tensor that the other side passes on
+        unchanged. `before` are the nearest pairs from which it was computed, by side, `between` the calls without a
         counterpart."""
-        is_forward = self._aligned.direction(row) == "forward"  # what a call makes of a gradient follows from it
+        # what a call computes from a gradient follows from the gradient
+        is_forward = self._aligned.direction(row) == "forward"
         if not (self._is_noisy and is_forward and between):
             return False
         if (change := change_on_one_side(self._aligned, row, before)) is None:
@@ -463,14 +464,14 @@ class _Judging:
         return not self._aligned.has_other_kernels and canonical(ours) != canonical(theirs)
 
     def _explaining(self, row: int) -> float:
-        """Return how far apart a pair of records is, as far as that explains others: a pair of calls that comes later
-        in this order is not judged yet, and explains no more than noise."""
+        """Return the distance of a pair of records as far as it explains others: a pair of calls that comes later in
+        this order is not judged yet, and explains only noise."""
         distance = self._aligned.distance(row)
         is_judged = self._aligned.is_input[row] or row in self._judged
         return distance if is_judged else min(distance, max(self._greatest.values()))
 
     def _incoming_state(self, row: int, sides: tuple[int, int], event: Event) -> State:
-        """Return the state of an incoming gradient: the sum of what the users of the tensor contribute."""
+        """Return the state of an incoming gradient: the sum of the contributions of all users of the tensor."""
         (ours, whole_t), (theirs, whole_g) = (
             graph.contributions(at) for graph, at in zip(self._aligned.graphs, sides, strict=True)
         )
@@ -491,13 +492,13 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._aligned.comparison.target.step)
-        # Where its update was judged, that decides, however near the weights are.
+        # If its update was judged, that decides, however close the weights are.
         kinds = {reason.why for reason in self._aligned.comparison.reasons_at(row)}
         if kinds & DRIFT:
             return State.NOISE
         if Why.UPDATE_DIFFERS in kinds:
             return State.DIVERGENT
-        # What a normalisation keeps of the batches is no update, and as noisy as what the batches gave.
+        # Running statistics of a normalization are not updates, and are as noisy as the statistics of the batches.
         is_running = is_running_statistic(self._aligned.graphs[0].columns, self._aligned.rows[0][row])
         drift = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
         most = max(drift, self._rounding(row)) if is_running else drift
@@ -509,10 +510,10 @@ class _Judging:
         return State.NOISE if is_rounding else State.DIVERGENT
 
     def _unknown_origin(self, row: int, event: Event, sum_of: Iterable[int] = ()) -> State:
-        """Return the state of an input that operations made which were not recorded.
+        """Return the state of an input that operations produced which were not recorded.
 
-        Whatever differed before may have reached it; else they are one call of which no reference knows anything.
-        `sum_of`: outputs that are among what was added up.
+        Every earlier difference may have reached it; otherwise they are treated as one call of an unknown function.
+        `sum_of`: outputs that are among the summands.
         """
         added = [at for at in sum_of if at >= 0]
         if added and (propagated := self._upstream.propagated_of(added)):
@@ -534,17 +535,16 @@ class _Judging:
         return State.DIVERGENT if is_amplified(distance, error, rounding) else State.NOISE
 
     def _state_by_size(self, row: int) -> State:
-        """Return the state of an input of which nothing is known but how far it is apart."""
+        """Return the state of an input by its distance alone."""
         is_beyond = is_amplified(self._aligned.distance(row), max(self._greatest.values()), self._rounding(row))
         return State.DIVERGENT if is_beyond else State.NOISE
 
     def _rounding(self, row: int) -> float:
-        """Return the relative rounding error of one call that writes a tensor; none where the runs are equal to the
-        bit."""
+        """Return the relative rounding error of one call that writes a tensor; 0 if the runs are bitwise equal."""
         return self._outputs.floor(row) if self._is_noisy else 0.0
 
     def _rounding_between(self, row: int, calls: Iterable[tuple[int, int]]) -> float:
-        """Return `_rounding` of an input that calls of one side made: as coarse as products where one of them may be
+        """Return `_rounding` of an input that calls of one side produced: as coarse as products if one of them may be
         one."""
         rounding, graphs = self._rounding(row), self._aligned.graphs
         if any(rounds_inside(operation_of(graphs[side].names[call])) for side, call in calls):
@@ -553,8 +553,8 @@ class _Judging:
         return min(rounding, self._outputs.calls_unrecorded * self._outputs.rounding_of(dtype))
 
     def _rounding_of_unrecorded(self, row: int, event: Event) -> float:
-        """Return `_rounding` of an input that was not recorded where it was made: where APIs were, no product made it,
-        and so nothing that is as coarse as products may be; a constant, most likely."""
+        """Return `_rounding` of an input whose producer was not recorded. If APIs were recorded, the producer is not a
+        product or anything as coarse, but probably a constant."""
         rounding = self._rounding(row)
         if event.direction == "backward" or not self._records_apis:
             return rounding
@@ -589,7 +589,7 @@ class _Judging:
         return self._computed_state(row, event, received)
 
     def _computed_state(self, row: int, event: Event, received: Received) -> State:
-        """Return the state of an output of an innermost call, by the evidence about what the call computed."""
+        """Return the state of an output of an innermost call, by the evidence about that call."""
         if row in self._outputs.by_bits:
             self._note(row, event, ResidualJudgement(Sign.BITS, self._outputs.precision(row), 0.0), received.error)
             return State.DIVERGENT
@@ -602,7 +602,7 @@ class _Judging:
             if judgement.is_wrong:
                 is_received = judgement.sign is Sign.AMPLIFIED and self._may_be_received(event, received)
                 return State.PROPAGATED if is_received else State.DIVERGENT
-            # Held against the golden's function, other arguments have no effect on this output.
+            # Compared with the golden's function, other arguments have no effect on this output.
             is_unclear = received.is_unclear and row not in self._outputs.crossed
             return self._propagated(row, received.propagated, is_unclear)
         most = self._most(row, event)
@@ -645,8 +645,8 @@ class _Judging:
         return row in self._outputs.crossed or not (aligned.has_other_kernels or aligned.has_other_function(row))
 
     def _has_other_arguments(self, event: Event) -> bool:
-        """Return whether an argument diverges, or indices or a mask differ, of which nobody knows what they explain; as
-        it is when it is asked first."""
+        """Return whether an argument diverges, or indices or a mask differ, whose effect is unknown. The first result
+        is kept."""
         if event.at not in self._with_other_arguments:
             inputs = (row for row in self._aligned.inputs_of(event) if self._aligned.is_input[row])
             self._with_other_arguments[event.at] = any(map(self._is_other_argument, inputs))
@@ -657,9 +657,9 @@ class _Judging:
         return self._states[row] == State.DIVERGENT or (is_whole and self._states[row] == State.PROPAGATED)
 
     def _propagated(self, row: int, propagated: float, is_unclear: bool = False) -> State:
-        """Return the state of what agrees with its inputs, of which some are apart by `propagated`.
+        """Return the state of an output that agrees with its inputs, some of which differ by `propagated`.
 
-        `is_unclear`: an argument that is no tensor differs, whose effect cannot be told from noise.
+        `is_unclear`: an argument that is not a tensor differs, and its effect cannot be distinguished from noise.
         """
         if not (is_unclear or (propagated and not self._dies_out(row, propagated))):
             return State.NOISE
@@ -668,9 +668,9 @@ class _Judging:
         return State.PROPAGATED
 
     def _dies_out(self, row: int, propagated: float) -> bool:
-        """Return whether differences of inputs, of which `propagated` is the greatest, leave no trace in a tensor: it
-        differs by no more than noise, and by far less than they do. In backward, where terms cancel, one side may round
-        to zero."""
+        """Return whether differences of inputs, of which `propagated` is the largest, have no effect on a tensor: it
+        differs only by noise, and by much less than they do. In backward, where terms cancel, one side may round to
+        zero."""
         if not self._is_noisy:
             return False
         distance = self._aligned.distance(row)
@@ -686,7 +686,7 @@ class _Judging:
         return None if found is None else bool(found.propagated)
 
     def _inside(self, event: Event) -> Received | None:
-        """What the calls inside a pair of cells returned; None where nothing is recorded inside."""
+        """Return the results of the calls inside a pair of cells; None if nothing is recorded inside."""
         if event.kind not in ("cell", "parameters_grad") or event in self._aligned.innermost:
             return None
         aligned, states, is_input = self._aligned, self._states, self._aligned.is_input
@@ -706,7 +706,7 @@ class _Judging:
         return Received(error, propagated)
 
     def _cell_state(self, row: int, event: Event, received: Received, inside: Received) -> State:
-        """What a cell returns was computed inside it, and is judged there."""
+        """Return the state of the result of a cell, which was computed inside it and is judged there."""
         if (elsewhere := self._aligned.judged_elsewhere(row)) >= 0:
             return self._wired(row, [elsewhere])
         if not self._aligned.is_judged_itself(row):
@@ -736,10 +736,10 @@ class _Judging:
         return State.NOISE
 
     def _distance_of_sum(self, row: int, event: Event) -> float:
-        """As `AlignedGraphs.distance`, but for the gradient of a parameter.
+        """Return `AlignedGraphs.distance` of the gradient of a parameter.
 
-        That of a bias is the sum of what its cell receives. It may cancel out (that of the keys, before a softmax), and
-        what is left keeps the rounding of what was added. That of a weight is a product.
+        The gradient of a bias is the sum of the gradients that its cell receives. It may cancel out (for keys, before a
+        softmax), and the remainder has the rounding of the summands. That of a weight is a product.
         """
         if event.kind != "parameters_grad":
             return self._aligned.distance(row)
@@ -752,7 +752,8 @@ class _Judging:
         return self._aligned.difference(row) / size if size else self._aligned.distance(row)
 
     def _most(self, row: int, event: Event) -> float:
-        """Return how many times its inputs' relative error an output's may be, where no reference knows the call."""
+        """Return the largest ratio of the relative error of an output to that of its inputs, if there is no reference
+        for the call."""
         return self._limits.amplification(self._outputs.kind(row, event), OPAQUE)
 
     def _note(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float = OPAQUE) -> None:

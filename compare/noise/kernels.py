@@ -37,15 +37,15 @@ from .operation import rounds_inside
 from .pairs import AlignedTensors
 
 _AT_ONCE = 32
-"""Calls of one task."""
+"""Number of calls in one task."""
 
 _WORTH_WORKERS = 400
-"""Calls below which this process is done before others have imported what they need."""
+"""Number of calls below which this process is faster than starting others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call of one side by its place in the dump, to be executed on its own inputs or on those of the other side's
+    """A call of one side by its number in the dump, to be executed on its own inputs or on those of the other side's
     call, whose records are `partners`."""
 
     side: int
@@ -54,7 +54,7 @@ class Request:
 
 
 def replayed(dumps: Sequence[Dump], requests: Sequence[Request], workers: int, title: str = "") -> list[ReplayOutcome]:
-    """Return the answer to each request. `workers` as in `msprobe.compare.workers.run`; they read the dumps
+    """Return the result of each request. `workers` as in `msprobe.compare.workers.run`; workers read the dumps
     themselves."""
     if workers == 1 or len(requests) < _WORTH_WORKERS:
         return _outcomes(dumps, requests)
@@ -67,7 +67,7 @@ def replayed(dumps: Sequence[Dump], requests: Sequence[Request], workers: int, t
 
 
 def replay_bundle(bundle: tuple[Sequence[str], Sequence[Request]]) -> list[ReplayOutcome]:
-    """Return the answers of one task, wherever it runs: the dumps' files, and the requests."""
+    """Return the results of one task, in any process: the files of the dumps, and the requests."""
     return _outcomes([_read(file) for file in bundle[0]], bundle[1])
 
 
@@ -106,9 +106,9 @@ def residuals(
 ) -> Residuals | None:
     """Return the residuals of the output `mine` of a target's call and of `other` of a golden's.
 
-    What the target's record does not hold (an eps that is an attribute) is among the golden's `values`, its arguments
-    that are no tensors; where that is not recorded either, it is chosen for both as it explains the golden best. None
-    where a call was not replayed, or has no such output.
+    A value that the target's record does not contain (an eps that is an attribute) is among `values`, the golden's
+    arguments that are not tensors; if it was not recorded there either, it is chosen for both sides such that it
+    explains the golden best. None if a call was not replayed, or does not have the output.
     """
     if not isinstance(ours, Replayed) or not isinstance(theirs, Replayed):
         return None
@@ -127,7 +127,7 @@ def residuals(
 
 
 def _same_option(option: str, known: Mapping[str, object], words: set[str]) -> Iterator[str]:
-    """Yield which of the target's candidates means the same as the golden's."""
+    """Yield the target's candidates that mean the same as the golden's option."""
     if option in known:
         yield option
     elif known:
@@ -138,7 +138,7 @@ def _same_option(option: str, known: Mapping[str, object], words: set[str]) -> I
 
 
 def _word(value: object) -> str:
-    """Return a number or word as a label has it."""
+    """Return a number or word as labels contain it."""
     try:
         return repr(float(str(value)))
     except ValueError:
@@ -146,24 +146,24 @@ def _word(value: object) -> str:
 
 
 def _least_eta(result: ReplayOutcome | None, key: Key) -> float:
-    """Return the residual against the call's own function, under the best of the options that it may have."""
+    """Return the residual against the call's own function, for the best of its possible options."""
     every = result.residuals.values() if isinstance(result, Replayed) else ()
     return min((r.eta for found in every for r in found if (r.part, r.path) == key), default=math.nan)
 
 
 _TINY_FAULT = 2.5
-"""The only call that differs is no noise where the target's residual is so many times the golden's."""
+"""The only call that differs is not noise if the target's residual is at least this many times the golden's."""
 
 
 _APPROXIMATED = {("tanh", "forward"): 1e-4, ("tanh", "backward"): 5e-4}
 """Functions that kernels approximate, by direction, with the relative error of the output. MindSpore 2.10 on a CPU,
-float32: tanh is off by up to 7.7e-5 for inputs from 3 to 5, and its gradient, 1 - tanh**2, by twice that."""
+float32: the error of tanh is up to 7.7e-5 for inputs from 3 to 5, and that of its gradient, 1 - tanh**2, twice that."""
 
 
 class ReplayEvidence(OutputEvidence):
-    """Evidence by the residuals of replayed calls; nothing is replayed where the limits are exact.
+    """Evidence by the residuals of replayed calls; nothing is replayed if the limits are exact.
 
-    By row: `outputs` are the residuals, `_options` what the records do not tell and was chosen.
+    By row: `outputs` are the residuals, `_options` the options that are not recorded and were chosen.
     """
 
     _aligned: AlignedTensors
@@ -215,13 +215,13 @@ class ReplayEvidence(OutputEvidence):
         return judged
 
     def _is_approximation(self, row: int) -> bool:
-        """Return whether kernels approximate the function of an output, and this one is off by no more than that. How
-        far depends on the inputs, so that other calls of its kind show nothing."""
+        """Return whether kernels approximate the function of an output, and its error is within the limit of that. The
+        error depends on the inputs, so that other calls of the kind are not evidence."""
         kind = self._kinds[row]
         return self.outputs[row].target.relative <= _APPROXIMATED.get((kind.operation, kind.direction), 0.0)
 
     def _replay(self) -> Sequence[Mapping[int, ReplayOutcome]]:
-        """By side and call: the replays of what made the outputs that differ."""
+        """Return by side and call the replays of the calls whose outputs differ."""
         aligned = self._aligned
         calls = set[tuple[int, int]]()
         for event in aligned.events:
@@ -238,8 +238,9 @@ class ReplayEvidence(OutputEvidence):
         return found
 
     def _cross(self) -> Mapping[int, ReplayOutcome]:
-        """By place: the golden's call on the target's inputs, of pairs of calls whose outputs differ, where the two may
-        be another function: of two frameworks, and where an argument differs that is no tensor."""
+        """Return by place the golden's call executed on the target's inputs, for pairs of calls with outputs that
+        differ and possibly different functions: those of two frameworks, and those with an argument that differs and is
+        not a tensor."""
         aligned = self._aligned
         events = [
             event
@@ -255,7 +256,7 @@ class ReplayEvidence(OutputEvidence):
         return replayed((self._aligned.pairs.target, self._aligned.pairs.golden), requests, self._workers, self._title)
 
     def _residuals(self, row: int) -> Residuals | None:
-        """Return both sides' residuals against their own functions, of the calls that made an output."""
+        """Return the residuals of both sides against their own functions, for the calls that produced an output."""
         makers = self._aligned.makers(row)
         calls = [graph.call_of[at] for graph, at in zip(self._aligned.graphs, makers, strict=True)]
         ours, theirs = (replays.get(call) for replays, call in zip(self.replays, calls, strict=True))
@@ -266,8 +267,8 @@ class ReplayEvidence(OutputEvidence):
         return (PARTS[t.part[target]], t.path_of(target)), (PARTS[g.part[golden]], g.path_of(golden))
 
     def _is_noise_seen(self) -> bool:
-        """Also where parameters have drifted: then no call has equal inputs, and nothing else can tell whether the runs
-        round alike."""
+        """Return whether noise is known; also if parameters have drifted: then no call has equal inputs, and the
+        rounding of the runs is unknown otherwise."""
         is_later = bool(self._aligned.comparison.target.step)
         return super()._is_noise_seen() or (
             not self.origins and bool(self.judgements) and is_later and self._have_drifted
@@ -277,7 +278,7 @@ class ReplayEvidence(OutputEvidence):
         return not self._limits.is_exact and super()._is_rewritten()
 
     def kind(self, row: int, event: Event) -> Kind:
-        """Return the kind of an output: by the operation where it was replayed, else by what was called."""
+        """Return the kind of an output: by the operation if it was replayed, otherwise by the function or cell."""
         return self._kinds.get(row) or super().kind(row, event)
 
     def is_side_product(self, row: int, event: Event) -> bool:
@@ -297,8 +298,8 @@ class ReplayEvidence(OutputEvidence):
         return KernelPrecision.OPAQUE if output is None else class_of(output.target.eta)
 
     def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
-        """As `OutputEvidence.is_without_effect`; arguments that are not tensors are judged by both functions in
-        float64, on the inputs of the target."""
+        """Return the same as `OutputEvidence.is_without_effect`; arguments that are not tensors are judged by both
+        functions in float64, on the inputs of the target."""
         aligned = self._aligned
         if self._limits.is_exact or any(aligned.are_tensors[row] for row in rows):
             return super().is_without_effect(event, rows)

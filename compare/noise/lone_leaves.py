@@ -1,7 +1,7 @@
-"""Constants that only calls without a counterpart take, of two frameworks: which is which, and whether they differ.
+"""Constants of two frameworks that only calls without a counterpart take: pair them, and decide whether they differ.
 
-A table of frequencies may be taken by one call here and by another there, so that no pair of records holds it. It is a
-leaf like any other: if it differs, and what is computed from it does not agree as closely, it is what differs first.
+A table of frequencies may be taken by different calls on the two sides, so that it is not in a pair of records. It is a
+leaf like others: if it differs, and the results computed from it do not agree as closely, it is the first difference.
 """
 
 from collections import defaultdict
@@ -17,7 +17,8 @@ from .downstream import calls_after, compared_after
 from .pairs import AlignedGraphs
 
 _GREATEST = 1e3
-"""Constants with greater elements are masks, which have many forms; what they hide is judged by what takes them."""
+"""Constants with greater elements are masks, which have many forms; their effect is judged at the calls that take
+them."""
 
 _SIDES = ("target", "golden")
 
@@ -28,21 +29,21 @@ Numbers = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A tensor that no recorded call made: the rows that it is, and its statistics."""
+    """A tensor that no recorded call produced: its rows, and its statistics."""
 
     rows: tuple[int, ...]
     statistics: Numbers
 
     def distance(self, other: "_Leaf") -> float:
-        """Return the greatest difference of two statistics, each as a share of the other's scale."""
+        """Return the greatest difference of two statistics, each relative to the other's scale."""
         return distance_of_statistics(self.statistics, other.statistics)
 
 
 def differing_constants(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Constant]:
     """Return, by the place of the first call that takes one, the constants that differ and have an effect.
 
-    Of each shape, those that agree are set aside; one that is left on each side is a pair. More say nothing. `states`
-    are those of all pairs of records.
+    For each shape, those that agree are removed; one that remains on each side is a pair. Several are not evidence.
+    `states` are those of all pairs of records.
     """
     if not aligned.has_other_kernels:
         return {}
@@ -60,13 +61,13 @@ def differing_constants(aligned: AlignedGraphs, states: "memoryview[int]") -> di
             order = {place: aligned.event_at[place].at for place in places}
             side, row, place = _first_taken(aligned, both)
             if place < 0:
-                continue  # the calls that take it have counterparts, which take it in another way
+                continue  # the calls that take it have counterparts, which take it differently
             found[place] = Constant(_SIDES[side], row, distance, tuple(sorted(places, key=order.__getitem__)))
     return found
 
 
 def _unpaired(aligned: AlignedGraphs, side: int) -> dict[tuple[int, ...], list[_Leaf]]:
-    """Return by shape, without lengths of 1, the constants of one side that are in no pair of records."""
+    """Return by shape, without lengths of 1, the constants of one side that are not in a pair of records."""
     graph, pair_of = aligned.graphs[side], aligned.pair_of[side]
     columns = graph.columns
     returned: dict[Elements, int] = {}  # the first call that returned them
@@ -94,13 +95,13 @@ Elements = tuple[float, float, float]
 
 
 def _elements(columns: Columns, row: int) -> Elements:
-    """Return what stays the same where elements are only arranged."""
+    """Return the properties of a tensor that do not change if its elements are rearranged."""
     return columns.max[row], columns.min[row], columns.norm[row]
 
 
 def _is_constant(graph: Graph, row: int, returned: Mapping[Elements, int]) -> bool:
-    """Return whether an input is a constant: a leaf by the dump, or else nothing that an earlier call returned or
-    through which a gradient goes back; `returned` has the first call that returned elements."""
+    """Return whether an input is a constant: a leaf by the dump, or a value that no earlier call returned and that
+    receives no gradient; `returned` has the first call that returned elements."""
     origin, _ = graph.origin(row)
     if origin != "unknown" or not graph.has_backward:
         return origin == "leaf"
@@ -115,7 +116,7 @@ def statistics_of(columns: Columns, row: int) -> Numbers:
 
 
 def distance_of_statistics(one: Numbers, other: Numbers) -> float:
-    """Return the greatest difference of two statistics, each as a share of its scale."""
+    """Return the greatest difference of two statistics, each relative to its scale."""
     greatest = max(map(abs, other[:2]))
     scales = (greatest, greatest, greatest, abs(other[3]))
     pairs = zip(one, other, scales, strict=True)
@@ -123,8 +124,8 @@ def distance_of_statistics(one: Numbers, other: Numbers) -> float:
 
 
 def _has_effect(aligned: AlignedGraphs, states: "memoryview[int]", both: tuple[_Leaf, _Leaf], distance: float) -> bool:
-    """Return whether something that is computed from two constants differs, or agrees less closely than it would
-    without an effect of theirs; after a harmless difference, what the call returns that takes it."""
+    """Return whether a value that is computed from two constants differs, or agrees less closely than without their
+    effect; after a harmless difference, the result of the call that takes them."""
     for side, leaf in enumerate(both):
         for pair in compared_after(aligned, side, inputs=leaf.rows):
             rows, received = [pair], distance

@@ -1,4 +1,4 @@
-"""The dataflow graphs of two dumps, aligned by the pairs of a comparison, and how far apart two tensors are."""
+"""The dataflow graphs of two dumps, aligned by the pairs of a comparison, and the distances of tensors."""
 
 import math
 from abc import ABC, abstractmethod
@@ -36,21 +36,22 @@ if TYPE_CHECKING:
 PASS, WARNING, ERROR, UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
 
 _MASKED = 1e3
-"""Elements beyond this do not count for what stands beside them, as between two frameworks: a mask of -1e9."""
+"""Elements beyond this are excluded from the scale of the others, as between two frameworks: a mask of -1e9."""
 
 _MOST_AXES = 6
-"""Of tensors whose axes may stand in another order."""
+"""Maximum number of axes of tensors whose axes may be permuted."""
 
 Array = NDArray[Any]
 
 
 class AlignedGraphs(ABC):
-    """The dataflow graphs of a comparison's two dumps. A tuple has the target's and the golden's.
+    """The dataflow graphs of a comparison's two dumps. Tuples have the target's value and the golden's.
 
-    A *row* is a pair of records, a *place* a pair of calls, as the comparison numbers them. `rows` and `calls` lead
-    from these to the dumps' own numbers, `pair_of` and `place_of` back (-1 for none); `unmatched_place` is `place_of`
-    for calls without a partner. `innermost` are the pairs of calls that compute themselves: APIs, and cells inside
-    which nothing is recorded. Distances of two tensors are up to the subclasses: by elements or by statistics.
+    A *row* is a pair of records, a *place* a pair of calls, as the comparison numbers them. `rows` and `calls` convert
+    these to the dumps' own numbers, `pair_of` and `place_of` convert back (-1 for none); `unmatched_place` is
+    `place_of` for calls without a counterpart. `innermost` are the pairs of calls that compute something themselves:
+    APIs, and cells inside which nothing is recorded. Subclasses define distances of two tensors: by elements or by
+    statistics.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -66,7 +67,7 @@ class AlignedGraphs(ABC):
         views = self.pairs.notes.views
         are_paired[[row for row, view in views.items() if view == SUM]] = False  # as are a sum and a part of it
         sides = list(zip(self.graphs, rows, calls, strict=True))
-        # One element of a memoryview is read faster than one of an array, and is a number of Python.
+        # An element of a memoryview is read faster than one of an array, and is a Python number.
         self.pair_of = tuple(_inverse(mine, are_paired, len(graph.columns)) for graph, mine, _ in sides)
         self.place_of = tuple(_inverse(mine, np.minimum(*calls) >= 0, len(graph.names)) for graph, _, mine in sides)
         self.rows, self.calls = (rows[0].data, rows[1].data), (calls[0].data, calls[1].data)
@@ -99,7 +100,7 @@ class AlignedGraphs(ABC):
         }
 
     def _name_inner_outputs(self) -> None:
-        """What a pair of cells returns stands for the outputs of the calls inside, where these have no counterparts."""
+        """Use the results of a pair of cells as outputs of the calls inside, if these have no counterparts."""
         wanted = np.zeros(len(self.pairs), bool)
         wanted[[event.place for event in self.events if event.is_matched and event.kind != "api"]] = True
         rows = np.flatnonzero(wanted[self.pairs.call_of] & np.asarray(self.are_tensors) & ~np.asarray(self.is_input))
@@ -120,12 +121,13 @@ class AlignedGraphs(ABC):
                         self._of_whole[side][at] = parts
 
     def pairs_of(self, side: int, row: int) -> tuple[int, ...]:
-        """Return the pairs that one side's record stands in: several if its parts are records of the other side."""
+        """Return the pairs that contain a record of one side: several if its parts are records of the other side."""
         pair = self.pair_of[side][row]
         return self._of_whole[side].get(row) or ((pair,) if pair >= 0 else ())
 
     def _are_innermost(self) -> NDArray[np.bool_]:
-        """By pair of calls: whether it computes itself, if it is of a function or cell with a direction."""
+        """Return by pair of calls whether it computes something itself, if it is a function or cell with a
+        direction."""
         found = np.ones(len(self.pairs), bool)
         for graph, calls in zip(self.graphs, self.calls, strict=True):
             has_inside = np.zeros(len(graph.names) + 1, bool)
@@ -137,7 +139,7 @@ class AlignedGraphs(ABC):
     # Records of calls.
 
     def calls_with(self, rows: NDArray[np.bool_]) -> bytes:
-        """By pair of calls: whether it has some of these pairs of records."""
+        """Return by pair of calls whether it has some of these pairs of records."""
         return (calls_with(self.comparison, rows) > 0).tobytes()
 
     def outputs(self, event: Event) -> list[int]:
@@ -145,7 +147,8 @@ class AlignedGraphs(ABC):
         return [row for row in event.rows if not is_input[row]]
 
     def inputs_of(self, event: Event) -> list[int]:
-        """What a call's outputs are computed from: of a backward call also the records of its forward."""
+        """Return the rows from which the outputs of a call are computed; for a backward call also the records of its
+        forward."""
         is_input = self.is_input
         found = [row for row in event.rows if is_input[row]]
         for place in event.forwards:
@@ -160,7 +163,7 @@ class AlignedGraphs(ABC):
         return self.calls_with(is_wrong & np.asarray(self.is_input))
 
     def has_other_values(self, event: Event) -> bool:
-        """Return whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
+        """Return whether an argument of a pair of calls, or of their forward, that is not a tensor differs."""
         found = self._with_other_values
         return bool(found[event.place]) or any(found[place] for place in event.forwards)
 
@@ -169,7 +172,7 @@ class AlignedGraphs(ABC):
         return any(self.unmatched_tensor(row) for row in self.inputs_of(event))
 
     def unmatched_tensor(self, row: int) -> tuple[int, int] | None:
-        """Side and own row of a tensor that one side alone has; None for any other record."""
+        """Return side and own row of a tensor that only one side has; None for any other record."""
         t, g = (rows[row] for rows in self.rows)
         side, at = (0, t) if t >= 0 else (1, g)
         return (side, at) if min(t, g) < 0 and self.graphs[side].columns.kind[at] == TENSOR else None
@@ -183,7 +186,7 @@ class AlignedGraphs(ABC):
         return self.event_at[self._call_of[row]].direction
 
     def look(self, side: int, row: int) -> tuple[str, tuple[int, ...] | None]:
-        """Dtype and shape of one side's record of a pair."""
+        """Return dtype and shape of one side's record of a pair."""
         columns = self.graphs[side].columns
         _, dtype, shape = columns.looks[columns.look[self.rows[side][row]]]
         return dtype, shape
@@ -195,7 +198,7 @@ class AlignedGraphs(ABC):
         return path
 
     def has_other_form(self, row: int) -> bool:
-        """Return whether two tensors have another shape or dtype, which no rounding changes."""
+        """Return whether two tensors have different shapes or dtypes, which rounding cannot cause."""
         (dtype_t, shape_t), (dtype_g, shape_g) = self.look(0, row), self.look(1, row)
         is_same = shape_t == shape_g and canonical(dtype_t) == canonical(dtype_g)
         return row not in self.pairs.notes.views and not is_same
@@ -204,13 +207,14 @@ class AlignedGraphs(ABC):
         return family(self.look(0, row)[0]) in ("float", "complex")
 
     def is_constant(self, row: int) -> bool:
-        """Return whether all elements of a tensor are one number: zeros times anything are zeros in any kernel."""
+        """Return whether all elements of a tensor are equal: zeros times anything are zeros in any kernel."""
         columns, at = self.graphs[0].columns, self.rows[0][row]
         return bool(columns.max[at] == columns.min[at])
 
     def is_same_mask(self, row: int) -> bool:
-        """Return whether two tensors of zeros and one number far below zero hide as many elements, by other numbers: a
-        mask in two forms, of which a softmax makes the same. With one number, other elements are hidden."""
+        """Return whether two masks, tensors of zeros and one number far below zero, hide the same number of elements by
+        different numbers: two forms of one mask, with equal results of a softmax. With the same number, other elements
+        are hidden."""
         if not self.are_tensors[row] or not self.is_floating(row):
             return False
         sides = [(graph.columns, rows[row]) for graph, rows in zip(self.graphs, self.rows, strict=True)]
@@ -219,7 +223,7 @@ class AlignedGraphs(ABC):
         return 0 < hidden[0] == hidden[1] and len(lowest) > 1
 
     def may_be_of_inner_node(self, row: int) -> bool:
-        """Return whether an output may be the gradient of an inner node of autograd on one side, and not an
+        """Return whether an output may be, on one side, the gradient of an inner node of autograd instead of an
         argument's."""
         if not self._has_inner_nodes or self.is_input[row]:
             return False
@@ -228,18 +232,18 @@ class AlignedGraphs(ABC):
 
     @cached_property
     def trained_on_one_side(self) -> set[int]:
-        """Return the places of gradients of parameters that one side alone trains."""
+        """Return the places of gradients of parameters that only one side trains."""
         return trained_on_one_side(self.comparison, self.events)
 
     @cached_property
     def not_collected(self) -> set[int]:
-        """Return the places of unmatched calls that the other side may have made too."""
+        """Return the places of unmatched calls that the other side may also have made."""
         return not_collected(self.comparison, self.events)
 
     # Dataflow.
 
     def made_by(self, side: int, row: int) -> list[int]:
-        """Return the outputs that an input of one side's call is, or is the sum of."""
+        """Return the outputs that are the same tensor as an input of one side's call, or its summands."""
         graph = self.graphs[side]
         if graph.names[graph.call_of[row]].direction == "backward":
             return graph.contributions(row)[0]
@@ -247,7 +251,7 @@ class AlignedGraphs(ABC):
         return [made] if kind == "call" else []
 
     def calls_inside(self, side: int, event: Event) -> Iterator[tuple[int, int]]:
-        """Yield one side's calls inside its cell that are pairs, at any depth: their numbers and places."""
+        """Yield the calls inside a cell of one side that are pairs, at any depth: their numbers and places."""
         graph, place_of, waiting = self.graphs[side], self.place_of[side], [self.calls[side][event.place]]
         while waiting:
             for call in graph.below(waiting.pop()):
@@ -257,20 +261,20 @@ class AlignedGraphs(ABC):
                     yield call, place
 
     def is_compared_inside(self, event: Event) -> bool:
-        """Return whether some pair of calls inside a pair of cells is held against inputs of its own."""
+        """Return whether some pair of calls inside a pair of cells is judged by its own inputs."""
         rows = (row for _, place in self.calls_inside(0, event) for row in self.pairs.rows(place))
         return any(self.is_input[row] and self.are_tensors[row] for row in rows)
 
     def last_calls(self, row: int, event: Event) -> Iterator[tuple[int, int]]:
-        """Yield the calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
+        """Yield the calls, by side, that computed the result of a pair of cells, without the layer itself."""
         for side, (graph, at) in enumerate(zip(self.graphs, self.makers(row), strict=True)):
             call = graph.call_of[at]
             if next(graph.around(call), -1) != self.calls[side][event.place]:
                 yield side, call
 
     def untraced(self) -> bytes:
-        """By row: whether it is a pair of tensors that differ, and neither dump tells where an input came from; a
-        backward call might tell more of it."""
+        """Return by row whether it is a pair of tensors that differ and whose origin as an input is in neither dump; a
+        backward call might contain more."""
         found: NDArray[np.bool_] = np.asarray(self.are_tensors) & (np.asarray(self.equal) != EQUAL)
         found &= np.asarray(self.grades) != UNJUDGED
         for graph, rows in zip(self.graphs, self.rows, strict=True):
@@ -278,11 +282,11 @@ class AlignedGraphs(ABC):
         return found.tobytes()
 
     def makers(self, row: int) -> tuple[int, int]:
-        """Return the two records that the calls wrote which computed a pair of outputs; innermost ones."""
+        """Return the two records that the innermost calls which computed a pair of outputs wrote."""
         return self.graphs[0].alias(self.rows[0][row]), self.graphs[1].alias(self.rows[1][row])
 
     def has_other_function(self, row: int) -> bool:
-        """Return whether the calls that computed a pair of outputs are not a pair, or are of two functions."""
+        """Return whether the calls that computed a pair of outputs are not a pair, or have different functions."""
         calls = [graph.call_of[at] for graph, at in zip(self.graphs, self.makers(row), strict=True)]
         ours, theirs = (place_of[call] for place_of, call in zip(self.place_of, calls, strict=True))
         if ours != theirs or ours < 0:
@@ -291,12 +295,12 @@ class AlignedGraphs(ABC):
         return mine.kind == "api" and mine.stem != other.stem
 
     def pairs_of_makers(self, row: int) -> tuple[int, int]:
-        """Return the pairs that these two records stand in; -1 for none."""
+        """Return the pairs that contain these two records; -1 for none."""
         t, g = self.makers(row)
         return self.pair_of[0][t], self.pair_of[1][g]
 
     def is_judged_itself(self, row: int) -> bool:
-        """Return whether a pair of outputs of cells is not what calls inside returned, of which either has a
+        """Return whether a pair of outputs of cells was not returned by calls inside, either of which has a
         counterpart."""
         if any(at == rows[row] for at, rows in zip(self.makers(row), self.rows, strict=True)):
             return True
@@ -305,13 +309,13 @@ class AlignedGraphs(ABC):
         )
 
     def judged_elsewhere(self, row: int) -> int:
-        """Return the pair of outputs, of calls inside, that a pair of outputs of cells is; -1 for none."""
+        """Return the pair of outputs of calls inside that is the same as a pair of outputs of cells; -1 for none."""
         t, g = self.pairs_of_makers(row)
         return t if t == g != row else -1
 
     def has_counterpart_outside(self, row: int, event: Event) -> bool:
-        """Return whether the call inside one side's cell that made what it returns has its counterpart outside of the
-        other's: two blocks that end at different steps."""
+        """Return whether the call inside the cell of one side that produced its result has a counterpart outside of the
+        other side's cell: two blocks that end at different steps."""
         for side, pair in enumerate(self.pairs_of_makers(row)):
             if pair < 0 or pair == row:
                 continue
@@ -322,8 +326,8 @@ class AlignedGraphs(ABC):
         return False
 
     def is_computed(self, row: int) -> bool:
-        """Return whether calls made a pair of records on either side, recorded or not; no parameter, constant or
-        value."""
+        """Return whether calls, recorded or not, produced a pair of records on either side, so that it is not a
+        parameter, constant or value."""
         if not self.is_input[row] or self.direction(row) == "backward":
             return True
         sides = zip(self.graphs, self.rows, strict=True)
@@ -332,7 +336,7 @@ class AlignedGraphs(ABC):
 
     def is_whole(self, row: int, parts: Sequence[int]) -> bool:
         """Return whether an incoming gradient of the golden is the sum of these of its records, as far as its mean
-        tells: operations that were not recorded may have used the tensor, too."""
+        shows: operations that were not recorded may also have used the tensor."""
         of = self._golden_summaries
         whole, added = of.of(self.rows[1][row]), [of.of(at) for at in parts]
         known = [one for one in added if one is not None]
@@ -348,32 +352,32 @@ class AlignedGraphs(ABC):
     """Whether distances are those of elements."""
 
     kernel_error = 0.0
-    """Up to where the distance of two outputs shows nothing but how two kernels round."""
+    """The distance of two outputs up to which it shows only the rounding of two kernels."""
 
     @abstractmethod
     def difference(self, row: int) -> float:
-        """Return the norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
+        """Return the norm of the difference of a pair of tensors; inf if their non-finite elements differ."""
 
     def is_masked(self, row: int) -> bool:
-        """Return whether the distance of a pair of tensors says nothing of most elements, as others are far greater."""
+        """Return whether the distance of a pair of tensors is not evidence about most elements, as others are far
+        greater."""
         return False
 
     @abstractmethod
     def has_same_zeros(self, row: int) -> bool:
-        """Return whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the
-        other way round, but a mask that is too weak does."""
+        """Return whether the same elements are zero on both sides: rounding does not make a small number zero, or a
+        zero a small number, but a mask that is too weak does."""
 
     @abstractmethod
     def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
-        """Return whether a tensor may be what pairs of outputs made, or the sum of that; `rounding` is the sum's
-        own."""
+        """Return whether a tensor may be one of these pairs of outputs, or their sum; `rounding` is the sum's own."""
 
     @abstractmethod
     def distance(self, row: int) -> float:
         """Return the relative error of a pair of tensors: the norm of the difference over the golden's."""
 
     def distance_of_product(self, row: int) -> float:
-        """As `distance`, of a product of two matrices that each have errors."""
+        """Return `distance` of a product of two matrices that both have errors."""
         return self.distance(row)
 
     def count(self, row: int) -> int:
@@ -381,17 +385,17 @@ class AlignedGraphs(ABC):
         return math.prod(self.look(0, row)[1] or ())
 
     def share(self, row: int) -> float:
-        """Return how far a pair of tensors is apart, as what is printed: a share of the norm."""
+        """Return the distance of a pair of tensors as printed: relative to the norm."""
         return self.distance(row)
 
     def size(self, row: int) -> float:
-        """Return the norm of the golden of a pair of tensors, as far as it is finite."""
+        """Return the norm of the golden tensor of a pair, without non-finite elements."""
         norm = abs(self.graphs[1].columns.norm[self.rows[1][row]])
         return norm if math.isfinite(norm) else 0.0
 
 
 class AlignedTensors(AlignedGraphs):
-    """Aligned graphs of dumps with tensors, which are held against each other element by element."""
+    """Aligned graphs of dumps with tensors, which are compared element by element."""
 
     has_elements = True
 
@@ -420,8 +424,8 @@ class AlignedTensors(AlignedGraphs):
         return both is None or both[0].shape != both[1].shape or bool(np.array_equal(both[0] == 0, both[1] == 0))
 
     def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
-        """By the triangle inequality it cannot differ by more than they do, unless code that was not recorded wrote to
-        it."""
+        """Return whether it differs by no more than the outputs do (triangle inequality), unless unrecorded code wrote
+        to it."""
         most = 2 * sum(map(self.difference, made))
         if len(made) > 1 or self.has_other_kernels:  # the sum of gradients rounds, too, and so do calls of one side
             most += rounding * self.size(row)
@@ -451,8 +455,8 @@ class AlignedTensors(AlignedGraphs):
         return max(distance, self._with_masked(row))
 
     def _with_masked(self, row: int) -> float:
-        """Return the relative error of the elements up to `_MASKED`, where others are greater; 0 where none is, or
-        nothing else."""
+        """Return the relative error of the elements up to `_MASKED` if others are greater; 0 if there are none, or no
+        others."""
         columns, at = self.graphs[1].columns, self.rows[1][row]
         if not max(abs(columns.max[at]), abs(columns.min[at])) > _MASKED or row in self.pairs.notes.views:
             return 0.0
@@ -467,7 +471,7 @@ class AlignedTensors(AlignedGraphs):
         return float(np.linalg.norm(t - g)) / norm if norm else 0.0
 
     def _loaded(self, row: int) -> tuple[Array, Array] | None:
-        """Return both tensors of a pair; None where one cannot be read."""
+        """Return both tensors of a pair; None if one cannot be read."""
         pair = self.pairs.pair(row)
         if pair.target is None or pair.golden is None:
             return None
@@ -477,7 +481,8 @@ class AlignedTensors(AlignedGraphs):
             return None
 
     def partners(self, event: Event) -> "dict[Place, Partner]":
-        """Return which tensors of the target's call are which of the golden's, of a pair of calls and its forward."""
+        """Return the correspondence of tensors of the target's call and the golden's, for a pair of calls and its
+        forward."""
         found: dict[Place, Partner] = {}
         columns = self.graphs[1].columns
         for place in (event.place, *event.forwards):
@@ -489,7 +494,7 @@ class AlignedTensors(AlignedGraphs):
         return found
 
     def _partner(self, row: int) -> "Partner | None":
-        """Return the target's record of a pair in the golden's layout; None where that is not known."""
+        """Return the target's record of a pair in the golden's layout; None if that is unknown."""
         from msprobe.replay.replay import Partner  # here: statistics are judged without replaying calls
 
         if not self.are_tensors[row]:
@@ -511,16 +516,16 @@ def is_running_statistic(columns: Columns, row: int) -> bool:
 
 
 def nearest_layout(target: Array, golden: Array) -> float:
-    """Return the norm of the difference of two tensors of as many elements in different shapes: with their elements in
-    order, or with the target's axes in the order of the golden's that is nearest; inf where neither can be meant.
+    """Return the norm of the difference of two tensors of equal size in different shapes: with their elements in order,
+    or with the target's axes in the order of the golden's that is nearest; inf if neither fits.
 
-    One program takes the heads to the front before it scales, the other behind.
+    One program moves the heads to the front before it scales, the other one after.
     """
     if target.size != golden.size or not target.size or any(a.dtype.kind not in "fiub" for a in (target, golden)):
         return math.inf
     is_turned = target.ndim == golden.ndim and target.shape != golden.shape
     if is_turned and target.squeeze().shape == golden.squeeze().shape:
-        return math.inf  # a row is no column: what they are broadcast to differs
+        return math.inf  # a row is not a column: they are broadcast differently
     t, g = target.astype(np.float64), golden.astype(np.float64)
     found = [float(np.linalg.norm(t.ravel() - g.ravel()))]
     t, g = t.squeeze(), g.squeeze()
@@ -535,7 +540,7 @@ def _flags(array: NDArray[np.bool_]) -> Sequence[bool]:
 
 
 def _inverse(rows: Ints, are_paired: NDArray[np.bool_], size: int) -> "memoryview[int]":
-    """By row of a dump: the pair that it stands in, -1 for none."""
+    """Return by row of a dump the pair that contains it, -1 for none."""
     found = np.full(size, -1, np.int64)
     known = np.flatnonzero(are_paired)
     found[rows[known[::-1]]] = known[::-1]
@@ -543,8 +548,8 @@ def _inverse(rows: Ints, are_paired: NDArray[np.bool_], size: int) -> "memoryvie
 
 
 def _hidden_elements(columns: Columns, row: int) -> int:
-    """Return the number of elements that a mask hides, which has one number far below zero for these and 0 for all
-    others; 0 for any other tensor."""
+    """Return the number of elements that a mask hides; 0 for any other tensor. A mask has one number far below zero for
+    these and 0 for all others."""
     high, low, mean, norm = columns.max[row], columns.min[row], columns.mean[row], abs(columns.norm[row])
     if high != 0 or not low <= -_MASKED or not math.isfinite(low + mean + norm):
         return 0
