@@ -33,7 +33,7 @@ _OTHER_NAMES = {
     "conv3_d": "conv3d",
     "dense": "linear",
 }
-"""MindSpore's names, in words, that are not PyTorch's."""
+"""Names of MindSpore, as separate words, that differ from PyTorch's."""
 
 _ROUNDING_INSIDE = frozenset(
     (
@@ -47,7 +47,7 @@ _ROUNDING_INSIDE = frozenset(
 _CORRECTLY_ROUNDED = frozenset(
     ("add", "sub", "mul", "div", "neg", "abs", "sqrt", "relu", "relu6", "clamp", "maximum", "minimum", "sign", "square")
 )
-"""Functions of single elements that every kernel computes to the same bit."""
+"""Elementwise functions for which all kernels give bitwise equal results."""
 
 STEEP = frozenset(
     ("softmax", "softmin", "log_softmax", "exp", "expm1", "exp2", "logsumexp", "cross_entropy", "sinh", "cosh")
@@ -61,11 +61,11 @@ JUMPING = frozenset(
         *("amin", "max", "min", "topk", "sort", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool2d"),
     )
 )
-"""Functions whose derivative jumps."""
+"""Functions whose derivative has jumps."""
 
 
 def operation_of(name: names.Name) -> Operation | None:
-    """Return the operation of a call of a function, primitive or layer; None where none is known."""
+    """Return the operation of a call of a function, primitive or layer; None if it is unknown."""
     return _operation(name.stem, name.kind == "cell")
 
 
@@ -88,32 +88,32 @@ def _operation(stem: str, is_cell: bool) -> Operation | None:
 
 
 def rounds_inside(known: Operation | None) -> bool:
-    """Return whether the kernels of an operation may round to fewer bits inside than its output has."""
+    """Return whether the kernels of an operation may internally round to fewer bits than its output has."""
     return known is None or known.name in _ROUNDING_INSIDE
 
 
 def is_exact(known: Operation | None) -> bool:
-    """Return whether every kernel computes an operation to the same bit."""
+    """Return whether all kernels give bitwise equal results for an operation."""
     return known is not None and (known.name in _CORRECTLY_ROUNDED or known.kind is Kind.MOVES)
 
 
 class SummariesOf(Protocol):
-    """The summaries of rows: of one call, or of all that are like it."""
+    """The summaries of rows: of one call, or of all calls of one form."""
 
     def of(self, row: int) -> Summary | None:
-        """Return the summary of a row; None for what has none."""
+        """Return the summary of a row; None if it has none."""
 
 
 @cache
 def _function_of(stem: str, is_cell: bool) -> tuple[Operation | None, str, bool]:
-    """Return the operation of a call, the name of its function, and whether its operands stand the other way round."""
+    """Return the operation of a call, the name of its function, and whether its operands are exchanged."""
     known = _operation(stem, is_cell)
     name = stem.rpartition(".")[2] if is_cell else stem  # cells of one class at other places are alike
     return known, known.name if known else name, stem.rpartition(".")[2].strip("_") in REFLECTED
 
 
 class CallSummaries:
-    """A pair of innermost calls as summaries. `inputs` are the pairs of records that its outputs are computed from."""
+    """A pair of innermost calls as summaries. `inputs` are the pairs of records from which its outputs are computed."""
 
     def __init__(self, aligned: AlignedGraphs, summaries: Sequence[SummariesOf], event: Event) -> None:
         self._aligned, self._summaries, self.place = aligned, summaries, event.place
@@ -124,7 +124,7 @@ class CallSummaries:
 
     @property
     def has_one_output(self) -> bool:
-        """Return whether a law over all outputs is one of each."""
+        """Return whether a law over all outputs is a law of each."""
         return len(self._outputs[0]) == 1
 
     @cached_property
@@ -133,7 +133,7 @@ class CallSummaries:
         return [_outputs(graph, of, calls[self.place], self.is_backward) for graph, of, calls in sides]
 
     def position(self, at: int) -> int:
-        """Return the place, among those of `sides`, of the output in this row of the target; -1 where it has none
+        """Return the position, among those of `sides`, of the output in this row of the target; -1 if it is not
         there."""
         return self._outputs[0].get(at, (-1, None))[0]
 
@@ -158,7 +158,7 @@ class CallSummaries:
         )
 
     def form(self, forms: Sequence["Forms"]) -> Hashable:
-        """What calls have in common of which laws see the same but for the statistics."""
+        """Return the key of calls for which all laws are the same except for the values of the statistics."""
         found: list[Hashable] = [self.function, self.is_backward, self._is_reflected]
         for graph, calls, of in zip(self._aligned.graphs, self._aligned.calls, forms, strict=True):
             call = calls[self.place]
@@ -167,7 +167,7 @@ class CallSummaries:
         return tuple(found)
 
     def offsets(self, row: int) -> tuple[int, int]:
-        """Where the records of a pair stand among those of their calls."""
+        """Return the positions of the records of a pair among those of their calls."""
         t, g = (
             rows[row] - graph.columns.starts[calls[self.place]]
             for rows, graph, calls in zip(self._aligned.rows, self._aligned.graphs, self._aligned.calls, strict=True)
@@ -175,8 +175,11 @@ class CallSummaries:
         return t, g
 
     def added_rms(self, row: int) -> float:
-        """Of the gradient of a bias: the root mean square that the golden's sum would have, of what it adds up, if
-        nothing cancelled out. That of the keys does, before a softmax, and what is left is rounding. Else 0."""
+        """Return, for the gradient of a bias, the root mean square of the golden's sum if its summands did not cancel
+        out; 0 for any other output.
+
+        The gradient of a bias of keys cancels out, before a softmax, and the remainder is rounding.
+        """
         out = self._summaries[1].of(self._aligned.rows[1][row]) if self.is_backward else None
         if out is None or len(out.shape) != 1:
             return 0.0
@@ -185,7 +188,8 @@ class CallSummaries:
 
 
 class Forms:
-    """By row of one dump: a number that rows have in common of which a law sees the same but for the statistics."""
+    """By row of one dump: a number that is equal for rows that laws treat alike, except for the values of the
+    statistics."""
 
     def __init__(self, columns: Columns, of: Summaries) -> None:
         self._starts = columns.starts
@@ -203,15 +207,16 @@ class Forms:
         self._known: dict[bytes, int] = {}
 
     def of_call(self, call: int) -> int:
-        """Return one number for all numbers of the rows of a call."""
+        """Return one number for the numbers of all rows of a call."""
         codes = self._codes[self._starts[call] : self._starts[call + 1]].tobytes()
         return self._known.setdefault(codes, len(self._known))
 
 
 class ManySummaries:
-    """`Summaries` of the first of many calls of one form, which has those of all of them as columns.
+    """`Summaries` of the first of many calls of one form, with the values of all of them as columns.
 
-    `calls` are those and what belongs to them (their forwards): each a column, of which one stands for all.
+    `calls` are these calls and those that belong to them (their forwards): each a column, whose first item represents
+    all.
     """
 
     def __init__(self, of: Summaries, graph: Graph, calls: Iterable[Ints]) -> None:
@@ -220,7 +225,7 @@ class ManySummaries:
         self._starts = {column.item(0): starts[column] for column in calls}
 
     def of(self, row: int) -> Summary | None:
-        """Return the summaries of a row of the first call, and of the same rows of all others."""
+        """Return the summaries of a row of the first call and of the same rows of all others."""
         if (first := self._of.of(row)) is None:
             return None
         starts = self._starts[self._graph.call_of[row]]
@@ -229,7 +234,7 @@ class ManySummaries:
 
 
 def _arguments(graph: Graph, of: SummariesOf, call: int) -> list[Summary | float]:
-    """Return the arguments in order; NaN for what is neither a tensor nor a number."""
+    """Return the arguments in order; NaN for one that is neither a tensor nor a number."""
     columns, found = graph.columns, list[Summary | float]()
     part, kind = columns.part, columns.kind
     for row in columns.rows(call):
@@ -243,17 +248,17 @@ def _arguments(graph: Graph, of: SummariesOf, call: int) -> list[Summary | float
 
 
 def _number_of(columns: Columns, row: int) -> float:
-    """Return the number that a value is; NaN for any other value."""
+    """Return a value that is a number; NaN for any other value."""
     value = columns.values.get(row)
     try:
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-    except OverflowError:  # a whole number that no float holds
+    except OverflowError:  # an integer beyond the range of floats
         return math.nan
 
 
 def _outputs(graph: Graph, of: SummariesOf, call: int, is_backward: bool) -> dict[int, tuple[int, Summary | None]]:
-    """By row of an output: its place and summary. Gradients stand by the arguments that they are with respect to, as
-    their paths count them; where arguments are nested, and of forward calls, in order."""
+    """Return position and summary by row of an output. Gradients have the positions of the arguments that they are with
+    respect to, by their paths; if arguments are nested, and for forward calls, their order."""
     columns = graph.columns
     part, gradient = columns.part, columns.gradient
     rows = [row for row in columns.rows(call) if part[row] == OUTPUT]
@@ -262,5 +267,5 @@ def _outputs(graph: Graph, of: SummariesOf, call: int, is_backward: bool) -> dic
         paths = [columns.path_of(row) for row in rows]
         if all(len(path) == 1 and path[0].isdigit() for path in paths):
             places = [int(path[0]) for path in paths]
-    # A gradient may be the sum of all users'.
+    # A gradient may be the sum over all users.
     return {row: (at, None if gradient[row] else of.of(row)) for row, at in zip(rows, places, strict=True)}

@@ -1,8 +1,8 @@
 """Casts and other calls that round to fewer bits on one side only, by the dtypes that both sides recorded.
 
-No tolerance excuses these: a dtype is exact, and what it rounds away may be all that a fault is. Two programs may cast
-at different places, so what counts is the path between two pairs of tensors: precision differs where one side's path
-goes through a floating dtype with fewer bits than any on the other's.
+There is no tolerance for these: a dtype is exact, and the bits that are rounded away may be the whole fault. Two
+programs may cast at different places, so the path between two pairs of tensors is decisive: precision differs if the
+path of one side goes through a floating-point dtype with fewer bits than any on the other side.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,19 +18,19 @@ from .downstream import compared_after
 from .pairs import AlignedGraphs
 
 MANTISSA = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}
-"""Bits of the fraction of each floating dtype."""
+"""Bits of the fraction of each floating-point dtype."""
 
 _SIDES = ("target", "golden")
 
 Ancestors = Callable[[int, int], tuple[set[int], set[int]]]
-"""Of a side and a row: the nearest pairs of records that it was computed from, and the calls without a counterpart
-between."""
+"""Function of a side and a row: the nearest pairs of records from which it was computed, and the calls without a
+counterpart between them."""
 
 
 def one_sided_roundings(aligned: AlignedGraphs, ancestors: Ancestors) -> dict[int, Rounding]:
-    """Return by place the calls that round to fewer bits than anything in their stead on the other side.
+    """Return by place the calls that round to fewer bits than all corresponding calls of the other side.
 
-    Empty where one side as a whole computes in another precision: that is the setting that the user compares.
+    Empty if one side as a whole computes in another precision: that is the setting that the user compares.
     """
     if aligned.has_other_kernels and widths_are_custom(aligned.pairs):
         return {}
@@ -42,7 +42,7 @@ def one_sided_roundings(aligned: AlignedGraphs, ancestors: Ancestors) -> dict[in
         if event.direction != "forward":
             continue
         if event.is_matched:
-            # Within one framework another dtype is an error.
+            # Within one framework, a different dtype is an error.
             if event.place in differing and event in aligned.innermost:
                 found.update((event.place, one) for one in _of_pair(aligned, event.rows))
             continue
@@ -56,12 +56,12 @@ def one_sided_roundings(aligned: AlignedGraphs, ancestors: Ancestors) -> dict[in
 
 
 def _bits_of_looks(columns: Columns) -> list[int]:
-    """Return, by kind of record of a dump, the bits of the fraction; -1 for what is not floating."""
+    """Return, by kind of record of a dump, the bits of the fraction; -1 if the dtype is not floating-point."""
     return [MANTISSA.get(canonical(dtype), -1) for _, dtype, _ in columns.looks] or [-1]
 
 
 def _with_other_bits(aligned: AlignedGraphs, bits: Sequence[Sequence[int]]) -> set[int]:
-    """Return the pairs of calls with a pair of tensors of which one side has fewer bits."""
+    """Return the pairs of calls with a pair of tensors that has fewer bits on one side."""
     rows = np.flatnonzero(aligned.are_tensors)
     ours, theirs = (
         np.array(known)[np.frombuffer(graph.columns.look, np.int32)[np.asarray(of)[rows]]]
@@ -71,7 +71,7 @@ def _with_other_bits(aligned: AlignedGraphs, bits: Sequence[Sequence[int]]) -> s
 
 
 def _of_pair(aligned: AlignedGraphs, rows: Iterable[int]) -> Iterator[Rounding]:
-    """Yield how a pair of calls rounds, if its outputs have different precisions and its inputs do not."""
+    """Yield the rounding of a pair of calls, if its outputs have different precisions and its inputs do not."""
     tensors = [row for row in rows if aligned.are_tensors[row] and None not in _of_both(aligned, row)]
     given = [row for row in tensors if aligned.is_input[row]]
     if not given or any(_differs(aligned, row) for row in given):
@@ -98,7 +98,8 @@ def _dtype(aligned: AlignedGraphs, side: int, row: int) -> str:
 
 
 def _of_call(aligned: AlignedGraphs, ancestors: Ancestors, side: int, call: int) -> Rounding | None:
-    """Return how a call of one side rounds what both sides compare; None if the other side rounds as much."""
+    """Return the rounding of tensors that both sides compare by a call of one side; None if the other side rounds as
+    much."""
     graph = aligned.graphs[side]
     columns = graph.columns
     made = [row for row in graph.outputs(call) if canonical(columns.dtype(row)) in MANTISSA]
@@ -111,7 +112,7 @@ def _of_call(aligned: AlignedGraphs, ancestors: Ancestors, side: int, call: int)
         return None
     bits = min(MANTISSA[canonical(columns.dtype(row))] for row in made)
     if bits >= max(given) or graph.only_arranges(call):
-        return None  # every element has the bits that the other dtype has
+        return None  # every element is representable in the other dtype
     widest = None
     for row in compared_after(aligned, side, outputs=made):
         others = _narrowest_path(aligned, ancestors, 1 - side, row)
@@ -123,8 +124,8 @@ def _of_call(aligned: AlignedGraphs, ancestors: Ancestors, side: int, call: int)
 
 
 def _narrowest_path(aligned: AlignedGraphs, ancestors: Ancestors, side: int, pair: int) -> str | None:
-    """Return the floating dtype of fewest bits on one side's path from the nearest pairs of tensors to a pair; None if
-    there is none."""
+    """Return the floating-point dtype with the fewest bits on one side's path from the nearest pairs of tensors to a
+    pair; None if there is none."""
     graph, row = aligned.graphs[side], aligned.rows[side][pair]
     columns = graph.columns
     dtypes = {canonical(columns.dtype(row))}

@@ -1,15 +1,16 @@
-"""How far a difference reaches: whether a path along the dataflow leads from it to something that counts.
+"""How far a difference reaches: whether a path along the dataflow leads from it to a result.
 
 A difference is *material* if it reaches a loss, an output of the root, the gradient of a parameter, a saved value, or
-if nothing is recorded after it. It is *harmless* if it dies out: no call uses the output, or what uses it agrees.
+if nothing is recorded after it. It is *harmless* if it dies out: no call uses the output, or the calls that use it
+agree.
 
 Three rules keep this from being assumed:
 
-- A leaf (an argument, or a tensor that no recorded call made) dies out only where that is shown: its effect on the
-  call is below the rounding of one operation, or what is left of it downstream is a thousandth of it or less.
+- A leaf (an argument, or a tensor that no recorded call produced) dies out only if there is evidence: its effect on the
+  call is below the rounding of one operation, or at most a thousandth of it remains downstream.
 - If a later call differs and no other difference explains it, the earlier difference is the cause. Code that was not
-  recorded may have carried it: an output that no recorded call uses may be what such code used.
-- A call that receives a harmless difference does not begin one because of it.
+  recorded may have propagated it: it may have used an output that no recorded call uses.
+- A call that receives a harmless difference is not a divergence because of it.
 """
 
 import math
@@ -33,7 +34,7 @@ DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 
 
 class _Reach:
-    """Follows differences over the target's dataflow. `unmatched` are outputs without a partner that a difference
+    """Follows differences over the target's dataflow. `unmatched` are outputs without a counterpart that a difference
     reaches."""
 
     def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]) -> None:
@@ -43,17 +44,17 @@ class _Reach:
         self._of_users: dict[int, list[int]] = {}
 
     def differs(self, at: int) -> bool:
-        """Return whether a record differs by more than noise; without a partner, whether a difference reaches it."""
+        """Return whether a record differs by more than noise; without a counterpart, whether a difference reaches
+        it."""
         pairs = self._aligned.pairs_of(0, at)
         return any(self._states[pair] in DIFFERING for pair in pairs) if pairs else at in self._unmatched
 
     def _agrees(self, at: int) -> bool:
-        """Return whether a record has a partner and does not differ."""
+        """Return whether a record has a counterpart and does not differ."""
         return self._pair_of[at] >= 0 and not self.differs(at)
 
     def live(self, rows: Iterable[int]) -> set[int]:
-        """Of some outputs, and of all that their differences reach: those whose difference reaches something that
-        counts."""
+        """Return those of some outputs, and of all that their differences reach, whose difference reaches a result."""
         known = self.reached(rows)
         before: dict[int, list[int]] = defaultdict(list)
         for at in known:
@@ -68,7 +69,7 @@ class _Reach:
         return found
 
     def reached(self, rows: Iterable[int]) -> set[int]:
-        """Return the outputs that a difference of some outputs reaches, themselves included."""
+        """Return the outputs that a difference of some outputs reaches, including these."""
         waiting = list(rows)
         seen = set(waiting)
         while waiting:
@@ -81,8 +82,8 @@ class _Reach:
         return seen
 
     def consequence(self, begun: Collection[int], alone: Collection[int], others: Collection[int]) -> Consequence:
-        """Return the consequence of a difference that begins at the outputs `begun` and reaches the outputs `alone` by
-        itself, while others reach `others`."""
+        """Return the consequence of a difference that begins at the outputs `begun` and alone reaches the outputs
+        `alone`, while others reach `others`."""
         graph, place_of = self._graph, self._aligned.place_of[0]
         if any(not self._onwards[at] and self._is_end(at) for at in alone):
             return Consequence.SHOWN
@@ -101,30 +102,30 @@ class _Reach:
                     is_joined = True
                     continue
                 if not graph.has_outputs(call):
-                    continue  # a shape, say, which shows nothing of the elements
+                    continue  # a shape, for example, is not evidence about the elements
                 differing = [row for row in graph.outputs(call) if self.differs(row)]
                 if not differing:
                     if self._are_constant(call):
                         continue  # zeros times anything are zeros
                     return Consequence.DENIED
                 is_carried = is_carried or any(row in others for row in differing)
-        # What only arranges elements of a difference is that difference.
+        # An output that only rearranges elements of a difference is the same difference.
         is_passed_on = any(at not in begun and not graph.only_arranges(graph.call_of[at]) for at in alone)
         is_shown = (is_carried and computes) or (is_joined and is_passed_on)
         return Consequence.SHOWN if is_shown else Consequence.OVERLAID
 
     def _are_constant(self, call: int) -> bool:
-        """Return whether all that a call returned is constant on the target's side."""
+        """Return whether all outputs of a call are constant on the target's side."""
         columns = self._graph.columns
         return all(columns.max[at] == columns.min[at] for at in self._graph.outputs(call))
 
     def _made(self, row: int) -> int:
-        """Return the output that an input is; -1 for none."""
+        """Return the output that is the same tensor as an input; -1 for none."""
         kind, made = self._graph.origin(row)
         return made if kind == "call" else -1
 
     def _onward(self, row: int) -> Iterable[int]:
-        """Yield the outputs, of the calls that use a tensor, that differ as well."""
+        """Yield the outputs that also differ, of the calls that use a tensor."""
         graph = self._graph
         call = graph.call_of[row]
         if graph.names[call].direction == "backward":
@@ -139,16 +140,17 @@ class _Reach:
                 yield from self._of_unrecorded(cell, call)
 
     def _of_unrecorded(self, cell: int, call: int) -> Iterable[int]:
-        """What differs after a call of what operations of a cell (-1: of the root) may have computed from its outputs
-        that were not recorded: they see what the cell received, and what calls directly inside it returned."""
+        """Return the records that differ after a call and that unrecorded operations of a cell (-1: of the root) may
+        have computed from its outputs: such operations have access to the inputs of the cell, and the outputs of calls
+        directly inside it."""
         for taker in self._takers_of_unrecorded.get(cell, ()):
             if taker > call:
                 yield from self._of_user(taker)
         yield from self._made_by_unrecorded.get(cell, ())
 
     def _cells_that_see(self, row: int) -> Iterator[int]:
-        """Yield the cells, -1 for the root, whose own operations may take an output: that around its call, and while a
-        cell returns it, that around the cell."""
+        """Yield the cells, -1 for the root, whose own operations may use an output: the cell around its call, and if a
+        cell returns it, the cell around that one."""
         graph = self._graph
         alias = graph.alias(row)
         for cell in graph.around(graph.call_of[row]):
@@ -159,8 +161,8 @@ class _Reach:
 
     @cached_property
     def _takers_of_unrecorded(self) -> Mapping[int, Sequence[int]]:
-        """By cell, -1 for the root: the forward calls directly inside it that received a tensor that differs, and which
-        no recorded call made."""
+        """Return by cell (-1: the root) the forward calls directly inside it that received a tensor that differs and
+        that no recorded call produced."""
         graph, found = self._graph, defaultdict[int, list[int]](list)
         for call, name in enumerate(graph.names):
             received = graph.inputs(call) if name.direction == "forward" else ()
@@ -170,7 +172,7 @@ class _Reach:
 
     @cached_property
     def _made_by_unrecorded(self) -> Mapping[int, Sequence[int]]:
-        """By cell: what it returned that differs, and that no recorded call inside made."""
+        """Return by cell its outputs that differ and that no recorded call inside produced."""
         graph, found = self._graph, dict[int, list[int]]()
         for cell in graph.inside:
             if own := [at for at in graph.outputs(cell) if graph.alias(at) == at and self.differs(at)]:
@@ -178,12 +180,12 @@ class _Reach:
         return found
 
     def _is_untraced(self, row: int) -> bool:
-        """Return whether code that was not recorded made an input."""
+        """Return whether code that was not recorded produced an input."""
         return self._graph.origin(row)[0] in ("unknown", "code")
 
     @cached_property
     def _cells_that_take(self) -> Mapping[int, Sequence[int]]:
-        """By output of a forward call: the forward cells that received it and inside which calls are recorded."""
+        """Return by output of a forward call the forward cells that received it and inside which calls are recorded."""
         graph, found = self._graph, defaultdict[int, list[int]](list)
         for cell in graph.inside:
             for row in graph.inputs(cell) if graph.names[cell].direction == "forward" else ():
@@ -193,8 +195,8 @@ class _Reach:
         return found
 
     def ends_of(self, rows: Iterable[int]) -> Iterator[tuple[int, float]]:
-        """Yield the outputs that agree of calls which use some outputs, or what these reach, and by how much the
-        greatest input of each call differs."""
+        """Yield the outputs that agree, of calls which use some outputs or the outputs that these reach, and the
+        difference of the greatest input of each call."""
         graph, pair_of, distance = self._graph, self._pair_of, self._aligned.distance
         for row in self.reached(rows):
             pair = pair_of[row]
@@ -205,9 +207,9 @@ class _Reach:
                         yield at, received
 
     def leads_to(self, rows: Iterable[int], call: int) -> bool:
-        """Return whether a path along the dataflow leads from outputs to a call, whatever agrees on it.
+        """Return whether a path along the dataflow leads from outputs to a call, even if records on it agree.
 
-        What no recorded call uses may lead to every later input that code made which was not recorded.
+        An output that no recorded call uses may lead to every later input that unrecorded code produced.
         """
         graph, waiting = self._graph, list(rows)
         seen = set(waiting)
@@ -234,28 +236,30 @@ class _Reach:
         }
 
     def _of_user(self, call: int) -> list[int]:
-        """What differs of what a call that uses a tensor returns, and its backward; asked once for each tensor."""
+        """Return the results of a call that uses a tensor, and of its backward, that differ; each tensor yields them
+        once."""
         if call not in self._of_users:
             returned = (*self._graph.outputs(call), *self.of_backward(call))
             self._of_users[call] = [at for at in returned if self.differs(at)]
         return self._of_users[call]
 
     def of_backward(self, call: int) -> Iterable[int]:
-        """What the backward of a forward call returns, which sees the forward's inputs, too; nothing where a difference
-        of what it receives itself explains it."""
+        """Return the results of the backward of a forward call, which also uses the forward's inputs; empty if a
+        difference of its own inputs explains them."""
         back = self._graph.dump.counterpart(call, "backward")
         if back >= 0 and all(map(self._agrees, self._graph.inputs(back))):
             yield from self._graph.outputs(back)
 
     def _onward_of_gradient(self, row: int) -> Iterable[int]:
-        """What follows from an input gradient: the backward of the call that made the input."""
+        """Return the results that follow from an input gradient: those of the backward of the call that produced the
+        input."""
         argument = self._graph.argument(row)
         kind, made = self._graph.origin(argument) if argument >= 0 else ("unknown", -1)
         if kind == "call":
             yield from (at for at in _gradients(self._graph, self._graph.call_of[made]) if self.differs(at))
 
     def _is_end(self, row: int) -> bool:
-        """Return whether a difference that nothing recorded receives counts where it ends."""
+        """Return whether a difference that no recorded call receives is a result where it ends."""
         graph = self._graph
         call = graph.call_of[row]
         name = graph.names[call]
@@ -266,16 +270,16 @@ class _Reach:
             if argument >= 0 and graph.origin(argument)[0] not in ("parameter", "unknown", "code"):
                 return False
             taken = self._gradients_of_parameters.get(row, ())
-            return not taken or not all(map(self._agrees, taken))  # the parameter's own is compared with its like
+            return not taken or not all(map(self._agrees, taken))  # the gradient of the parameter itself is compared
         if graph.columns.kind[row] != TENSOR:
-            return False  # None: where the golden uses its own, the user tells
+            return False  # None: if the golden uses its output, the user determines it
         if graph.users.get(graph.alias(row)):
-            return False  # it is used, and what uses it agrees
+            return False  # it is used, and its users agree
         return self._is_returned(row, call)
 
     @cached_property
     def _gradients_of_parameters(self) -> dict[int, list[int]]:
-        """By output of a backward call: the records of gradients of parameters that it is."""
+        """Return by output of a backward call the records of gradients of parameters that are the same tensor."""
         graph, found = self._graph, dict[int, list[int]]()
         for call, name in enumerate(graph.names):
             if name.kind == "parameters_grad":
@@ -285,8 +289,8 @@ class _Reach:
         return found
 
     def _is_returned(self, row: int, call: int) -> bool:
-        """Return whether an output that no recorded call uses leaves every cell around its call, or is the last one.
-        What is computed from constants alone, such as a mask, is no result of a run."""
+        """Return whether an output that no recorded call uses leaves every cell around its call, or is the last one. A
+        value that is computed from constants alone, such as a mask, is not a result of a run."""
         graph = self._graph
         alias = graph.alias(row)
         if call in graph.constant_calls:
@@ -301,19 +305,19 @@ class _Reach:
 
 
 class Leaves(Protocol):
-    """Says of leaves that differ whether they have an effect."""
+    """Decides whether leaves that differ have an effect."""
 
     def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
-        """Return whether leaves of a pair of calls that differ have no effect on its outputs; None if that is unknown.
+        """Return whether leaves of a pair of calls that differ have no effect on its outputs; None if unknown.
 
-        `rows` are pairs of arguments, of which no recorded call made any.
+        `rows` are pairs of arguments that no recorded call produced.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
     """A pair of calls where differences originate: `own` are its divergent pairs of records, `rows` the target's
-    outputs that carry them."""
+    outputs that propagate them."""
 
     event: Event
     own: tuple[int, ...]
@@ -322,8 +326,8 @@ class _Origin:
 
 
 class DiedOut(NamedTuple):
-    """The pairs of records where differences originate that die out: those that are harmless, with the ground of each,
-    and leaves of which it is not known whether they are."""
+    """The pairs of records where differences originate that die out: harmless ones, each with its reason, and leaves
+    for which it is unknown."""
 
     harmless: Mapping[int, NoConsequence] = {}
     unshown: tuple[int, ...] = ()
@@ -338,12 +342,12 @@ def dying_out(
     leaves: Leaves,
     without_effect: Collection[int] = (),
 ) -> DiedOut:
-    """Mark the differences that reach nothing that counts; return the pairs of records where they originate.
+    """Mark the differences that do not reach a result; return the pairs of records where they originate.
 
-    `unmatched` are outputs, of calls that only the target makes, which a difference reaches. `made_of` says which
-    outputs an input is, `is_different_inside` whether a difference is left inside a pair of cells; None where nothing
-    is recorded there. `leaves` says of which leaves the effect is known. `without_effect` are inputs of cells that are
-    known to make no difference, as another cell of the class shows.
+    `unmatched` are outputs, of calls that only the target makes, which a difference reaches. `made_of` has the outputs
+    that are the same tensor as an input. `is_different_inside` returns whether a difference remains inside a pair of
+    cells; None if nothing is recorded there. `leaves` decides which leaves have no effect. `without_effect` are inputs
+    of cells that are known to have no effect, as another cell of the class shows.
     """
     reach = _Reach(aligned, states, unmatched)
     graph = aligned.graphs[0]
@@ -379,7 +383,7 @@ def dying_out(
 
 
 def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
-    """Yield the pairs of calls where differences originate, in execution order, and whether they reach what counts."""
+    """Yield the pairs of calls where differences originate, in execution order, and whether they reach a result."""
     graph = aligned.graphs[0]
     gradients = _differing_gradients(aligned, states)
     for event in aligned.events:
@@ -399,16 +403,16 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
         is_live = any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own) or any(
             at < 0 or at in alive for at in rows
         )
-        # A gradient that one side alone has, where one side alone trains a parameter.
+        # A gradient that only one side has because only that side trains the parameter.
         is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
         is_live = is_live or (is_of_one_side and bool(aligned.trained_on_one_side))
         ends = [at for at in rows if at >= 0]
-        # A cell's output, and that of the call inside.
+        # The output of a cell, and that of the call inside.
         yield _Origin(event, tuple(own), (*ends, *map(graph.alias, ends)), is_live)
 
 
 def _differing_gradients(aligned: AlignedGraphs, states: "memoryview[int]") -> Mapping[int, Sequence[int]]:
-    """By place of a pair of backward calls: the target's gradients of parameters that differ and come from it."""
+    """Return by place of a pair of backward calls the target's gradients of parameters that differ and come from it."""
     found = defaultdict[int, list[int]](list)
     for event in aligned.events:
         for owner in event.owners if event.is_matched else ():
@@ -424,11 +428,12 @@ def _mark(
     known: Sequence[int],
     alive: set[int],
 ) -> tuple[int, ...]:
-    """Mark what dies out of some origins, and what only they reach; return the pairs of records of these origins."""
+    """Mark the differences of some origins that die out, and the records that only they reach; return the pairs of
+    records of these origins."""
     live = [at for origin in origins if origin.is_live for at in origin.rows]
     dead = [at for origin in origins if not origin.is_live for at in origin.rows]
     received = reach.reached(live)
-    without_origin = {at for at in known if at not in alive}  # what one side's dataflow alone explains
+    without_origin = {at for at in known if at not in alive}  # explained by the dataflow of one side alone
     harmless = tuple(sorted(row for origin in origins if not origin.is_live for row in origin.own))
     for row in harmless:
         states[row] = State.HARMLESS
@@ -441,11 +446,11 @@ def _mark(
 def _causes_of_unexplained(
     aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, origins: Sequence[_Origin]
 ) -> list[_Origin]:
-    """Return the harmless origins that explain the first difference that is left, if nothing else explains it.
+    """Return the harmless origins that explain the first remaining difference, if nothing else explains it.
 
-    Nothing else does if no live origin comes before, and none is at the call itself, or if the call takes a harmless
-    difference besides. If none of them leads to it along the dataflow, unrecorded code did: after an origin of which
-    nothing that follows is compared, if there is one.
+    This applies if there is no live origin before it or at the call itself, or if the call also takes a harmless
+    difference. If none of them leads to it along the dataflow, unrecorded code did: after an origin whose results are
+    not compared, if there is one.
     """
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
     for event in aligned.events:
@@ -473,7 +478,7 @@ def _is_followed(aligned: AlignedGraphs, states: "memoryview[int]", origin: _Ori
 
 
 def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
-    """Return whether a pair of records is an argument that no recorded call made on either side."""
+    """Return whether a pair of records is an argument that no recorded call produced on either side."""
     if not aligned.is_input[row]:
         return False
     if not aligned.are_tensors[row]:
@@ -485,10 +490,11 @@ def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
 def _is_shown(
     aligned: AlignedGraphs, reach: _Reach, leaves: Leaves, origin: _Origin, own: Sequence[int]
 ) -> bool | None:
-    """Return whether it is shown that leaves of a pair of calls that differ have no effect; None if nothing shows
-    whether they have.
+    """Return whether there is evidence that leaves of a pair of calls that differ have no effect, or that they have
+    one; None if there is no evidence.
 
-    Either the outputs are the same within rounding, or what is left of their difference downstream is a thousandth.
+    They have no effect if the outputs are the same within rounding, or if a thousandth of their difference remains
+    downstream.
     """
     outputs = [row for row in aligned.outputs(origin.event) if aligned.are_tensors[row]]
     differing = [aligned.rows[0][row] for row in outputs if reach.differs(aligned.rows[0][row])]
@@ -502,23 +508,24 @@ def _is_shown(
 
 
 MAX_WEIGHED = 32
-"""Differences whose own consequence is followed; each takes a walk over the dataflow."""
+"""Number of differences whose own consequence is determined; each needs a pass over the dataflow."""
 
 
 def consequences(
     aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]
 ) -> dict[int, Consequence]:
-    """By place of a pair of calls: the consequence of what diverges among the tensors that it received, if not shown.
+    """Return by place of a pair of calls the consequence of the divergent tensors that it received, unless it is
+    certain.
 
-    Only of arguments, and of tensors that other calls of the two sides, or no calls, made: what a call computes
-    differently, it does whatever the consequence, and so with another argument, unless that dies out. A mask in two
-    forms is the cause only if nothing else is.
+    This applies only to arguments, and to tensors that different calls of the two sides, or no calls, produced: a call
+    that computes something else does so whatever the consequence, and so does one with another argument, unless its
+    effect dies out. A mask in two forms is the cause only if there is no other.
     """
     reach = _Reach(aligned, states, unmatched)
     gradients = _differing_gradients(aligned, states)
     seeds: dict[int, list[int]] = {}
     own_of: dict[int, list[int]] = {}
-    received: dict[int, set[int]] = {}  # by place of what receives tensors alone: the target's that diverge
+    received: dict[int, set[int]] = {}  # by place of pairs that receive only tensors: the target's that diverge
     weighed: list[int] = []
     for event in aligned.events:
         own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
@@ -552,7 +559,7 @@ def consequences(
         is_same = {other for other, tensors in received.items() if tensors and tensors == mine} | {place}
         others = reach.reached(at for other, rows in seeds.items() if other not in is_same for at in rows)
         alone = reach.reached(seeds[place]) - others
-        if place not in received:  # an argument: only where its difference reaches nothing that counts
+        if place not in received:  # an argument: only if its difference reaches no result
             consequence = Consequence.SHOWN if reach.live(seeds[place]) else Consequence.DENIED
         else:
             consequence = reach.consequence(seeds[place], alone, others)
@@ -562,7 +569,8 @@ def consequences(
 
 
 def _onward_in_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
-    """Where the gradient goes that only the golden returns: what the target's counterpart of that call returns."""
+    """Return the results through which a gradient propagates that only the golden returns: those of the target's
+    counterpart of that call."""
     graph, at = aligned.graphs[1], aligned.rows[1][row]
     if at < 0 or aligned.are_tensors[row] or graph.names[graph.call_of[at]].direction != "backward":
         return
@@ -581,7 +589,7 @@ def _onward_in_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
 
 
 def _gradients(graph: Graph, call: int) -> Iterable[int]:
-    """What the backward of a forward call returns."""
+    """Return the results of the backward of a forward call."""
     back = graph.dump.counterpart(call, "backward")
     return graph.outputs(back) if back >= 0 else ()
 
@@ -594,7 +602,7 @@ def _is_parameter(aligned: AlignedGraphs, row: int) -> bool:
 
 
 def _is_made(aligned: AlignedGraphs, row: int) -> bool:
-    """Return whether a call that one side alone makes made an input."""
+    """Return whether a call that only one side makes produced an input."""
     for graph, rows, place_of in zip(aligned.graphs, aligned.rows, aligned.place_of, strict=True):
         kind, made = graph.origin(rows[row]) if rows[row] >= 0 else ("unknown", -1)
         if kind == "call" and place_of[graph.call_of[made]] < 0:
@@ -603,8 +611,8 @@ def _is_made(aligned: AlignedGraphs, row: int) -> bool:
 
 
 def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
-    """Return whether no call made a tensor, and none before its call was given one. One number in all elements, on both
-    sides, is a constant that a program made, no data."""
+    """Return whether no call produced a tensor, and no call with inputs came before. If all elements are equal, on both
+    sides, it is a constant of the program, not data."""
     if not aligned.is_input[row] or not aligned.are_tensors[row]:
         return False
     if _is_made(aligned, row) or (aligned.count(row) > 1 and _is_one_number(aligned, row)):
@@ -614,7 +622,7 @@ def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
 
 
 def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
-    """Return whether all elements of a tensor are one number, on each side."""
+    """Return whether all elements of a tensor are equal, on each side."""
     sides = zip(aligned.graphs, aligned.rows, strict=True)
     return all(graph.columns.max[rows[row]] == graph.columns.min[rows[row]] for graph, rows in sides)
 
@@ -625,7 +633,7 @@ def _spare_the_same(
     made_of: Mapping[int, tuple[int, ...]],
     is_different_inside: Callable[[Event], bool | None],
 ) -> None:
-    """Mark the inputs and the outputs of cells that are nothing but harmless outputs."""
+    """Mark the inputs and outputs of cells that are the same tensors as harmless outputs."""
     for event in aligned.events:
         for row in event.rows if event.is_matched else ():
             if states[row] != State.PROPAGATED:

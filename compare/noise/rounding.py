@@ -1,4 +1,4 @@
-"""What differs by no more than one call rounds: which divergences that are, and what it may hide."""
+"""Differences that are at most the rounding of one call: which divergences that are, and what they may hide."""
 
 import math
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ from .reach import DIFFERING
 
 
 def is_open(comparison: Comparison, limits: Limits) -> bool:
-    """Return whether noise may explain what differs, within one framework: digests require the bits."""
+    """Return whether noise may explain differences within one framework: digests require bitwise equality."""
     is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
-    # Whether parts are equal to their whole is known only where their statistics are put together.
+    # Whether parts are equal to their whole is known only after their statistics are combined.
     has_parts = comparison.mode == "statistics" and bool(comparison.pairs.notes.views)
     return not is_held_to_bits and (has_parts or bool((comparison.equal == DIFFERENT).any()))
 
 
 def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Comparison) -> set[int]:
-    """Return the pairs of records that diverge by their bits alone, and by no more than one call rounds."""
+    """Return the pairs of records that diverge only by their bits, and by at most the rounding of one call."""
     if judged.noise is None:
         return set()
     evidence, found = judged.noise.evidence, set[int]()
@@ -39,14 +39,14 @@ def within_rounding(aligned: AlignedGraphs, outputs: OutputEvidence, judged: Com
         by_bits = by_bits or (judged.noise.is_exact and one is not None and one.sign is Sign.AMPLIFIED)
         is_rounded = aligned.are_tensors[row] and aligned.is_floating(row) and not aligned.has_other_form(row)
         is_rounded = is_rounded and not moves_data(aligned, row)
-        calls = outputs.calls_unrecorded if aligned.is_input[row] else 1.0  # what was not recorded made an input
+        calls = outputs.calls_unrecorded if aligned.is_input[row] else 1.0  # an unrecorded operation produced an input
         if by_bits and is_rounded and aligned.distance(row) <= calls * outputs.rounding(row):
             found.add(row)
     return found
 
 
 def moves_data(aligned: AlignedGraphs, row: int) -> bool:
-    """Return whether the call that returned an output only moves or selects elements, which rounds nothing."""
+    """Return whether the call that returned an output only moves or selects elements, which does not round."""
     known = None if aligned.is_input[row] else operation_of(aligned.name(row))
     return known is not None and known.kind is Kind.MOVES
 
@@ -54,7 +54,8 @@ def moves_data(aligned: AlignedGraphs, row: int) -> bool:
 def rounding_left(
     aligned: AlignedGraphs, outputs: OutputEvidence, states: "memoryview[int]", evidence: Mapping[int, Evidence]
 ) -> RoundingLeft | None:
-    """What differs although nothing differs beyond rounding, and up to where that decided; None if all is equal."""
+    """Return the differences that remain although nothing differs by more than rounding, and the bounds that decided
+    that; None if all is equal."""
     every = np.asarray(states)
     if np.isin(every, DIFFERING).any():
         return None
@@ -76,8 +77,8 @@ def rounding_left(
 
 
 def _hidden(bound: float, evidence: Evidence) -> float:
-    """Return the error up to which an output was judged to round: what differs by more than `WIDEST` has no verdict."""
-    from .bounds import rests_on_inputs  # here: where nothing is noise, nothing is bounded
+    """Return the error up to which an output was judged to be rounding: differences above `WIDEST` have no verdict."""
+    from .bounds import rests_on_inputs  # here: if there is no noise, there are no bounds
 
     return _finite(min(bound, WIDEST) if rests_on_inputs(evidence) else bound)
 

@@ -1,6 +1,6 @@
-"""Judge under noise where only statistics were collected: by identities of each call, and by amplification.
+"""Judge under noise if only statistics were collected: by identities of each call, and by amplification.
 
-No tensor is read and no call is executed again.
+No tensor is read and no call is replayed.
 """
 
 import math
@@ -58,23 +58,23 @@ _KEPT = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
 
 _ADDED_UP = 1e-6
-"""Sums in float32 of the same elements differ by no more, as a share of the norm."""
+"""Largest difference of sums in float32 of the same elements, relative to the norm."""
 
 _REORDERED = 1e-12
-"""The same in float64, as our own dumps have them."""
+"""The same in float64, as dumps of this tool have them."""
 
 _ROUNDING = 5e-6
-"""A greater element error is none of a kernel that computes in float32."""
+"""Largest element error of a kernel that computes in float32."""
 
 _SEVERAL = 3
-"""From so many calls of one form on their laws are computed by columns."""
+"""Number of calls of one form from which on laws are computed by columns."""
 
 _SPREAD = 5.0
-"""So many times the error of a kernel's elements the greatest of four statistics may say."""
+"""Factor by which the greatest of four statistics may overestimate the error of a kernel's elements."""
 
 
 _Outputs = dict[tuple[int, int], list[int]]
-"""Outputs of calls of one form, by where they stand among the records of their calls on both sides."""
+"""Outputs of calls of one form, by their positions among the records of their calls on both sides."""
 
 
 class AlignedStatistics(AlignedGraphs):
@@ -82,8 +82,8 @@ class AlignedStatistics(AlignedGraphs):
     differences of their statistics.
 
     `are_known` are the pairs with statistics on both sides, `moments` those of their deviations, 0 without one,
-    `are_evidence` the floating tensors that were judged, `are_masked` the pairs whose golden has elements so great
-    that its statistics say nothing of the others.
+    `are_evidence` the floating-point tensors that were judged, `are_masked` the pairs whose golden has so large
+    elements that its statistics contain no information about the others.
     """
 
     moments: Sequence[float]
@@ -103,7 +103,7 @@ class AlignedStatistics(AlignedGraphs):
             self.kernel_error = _SPREAD * ACROSS
         is_judged = np.asarray(self.are_tensors) & (comparison.grades != UNJUDGED)
         self.are_evidence = (is_judged & self._are_floating()).data
-        # Distances, of whatever is apart.
+        # Distances of all pairs that differ.
         apart = np.where(is_judged & (equal != EQUAL), self._spread, 0.0)
         for row in np.flatnonzero(np.isinf(apart) & (comparison.grades == PASS)).tolist():
             apart[row] = self._finite_distance(row)
@@ -129,8 +129,8 @@ class AlignedStatistics(AlignedGraphs):
             yield from ((row, found) for row in numbers)
 
     def _compare_summaries(self) -> None:
-        """Work out by how much the statistics of all pairs differ that have them on both sides: of one dtype and shape;
-        a view of the other layout has as many elements."""
+        """Compute the deviations of the statistics of all pairs that have them on both sides: with equal dtype and
+        shape, or as views of the other layout, which have the same number of elements."""
         known = np.asarray(self.are_tensors).copy()
         rows = self.pairs.target_rows[known], self.pairs.golden_rows[known]
         is_viewed = np.isin(np.flatnonzero(known), list(self.pairs.notes.views))
@@ -153,8 +153,8 @@ class AlignedStatistics(AlignedGraphs):
         self.are_masked = _entered(known, np.maximum(np.abs(top), np.abs(bottom)) > MASKED, False).data
 
     def _finite_distance(self, row: int) -> float:
-        """Return how far two tensors with the same infinities are apart, as a mask leaves them: their greatest and
-        their least elements, where these are finite, as a share of the golden's greater one; infinity if none is."""
+        """Return the distance of two tensors with the same infinities, such as masked ones: of their greatest and least
+        elements, if these are finite, relative to the golden's greater one; infinity if none is."""
         columns = [(graph.columns, rows[row]) for graph, rows in zip(self.graphs, self.rows, strict=True)]
         (high, low), (golden_high, golden_low) = ((c.max[at], c.min[at]) for c, at in columns)
         pairs = [(t, g) for t, g in ((high, golden_high), (low, golden_low)) if math.isfinite(t) and math.isfinite(g)]
@@ -162,7 +162,7 @@ class AlignedStatistics(AlignedGraphs):
         return max(abs(t - g) for t, g in pairs) / scale if scale else math.inf
 
     def _forms(self, side: int, rows: Ints, known: tuple[dict[object, int], dict[object, int]]) -> Ints:
-        """Numbers of the dtypes and of the shapes of one side's rows, from those that are known."""
+        """Return numbers for the dtypes and shapes of one side's rows; `known` has those already assigned."""
         columns, (dtypes, shapes) = self.graphs[side].columns, known
         numbers = [
             (dtypes.setdefault(canonical(dtype), len(dtypes)), shapes.setdefault(shape or (), len(shapes)))
@@ -180,7 +180,7 @@ class AlignedStatistics(AlignedGraphs):
         return found
 
     def _may_be_equal(self, row: int) -> bool:
-        """Return whether two tensors of two frameworks may be equal to the bit: norm and mean were added up in another
+        """Return whether two tensors of two frameworks may be bitwise equal: norm and mean were accumulated in another
         order, or by another tool."""
         if not self.are_tensors[row] or not self.is_floating(row):
             return False
@@ -188,29 +188,29 @@ class AlignedStatistics(AlignedGraphs):
         if self.are_known[row]:
             found = self.deviation(row)
             return found.extremes == 0 and found.moments <= (_ADDED_UP if is_by_another else _REORDERED)
-        if not is_by_another:  # ours count the infinities
+        if not is_by_another:  # dumps of this tool count the infinities
             return False
         places = zip(self.graphs, self.rows, strict=True)
         target, golden = (graph.columns.numbers[rows[row]].tolist() for graph, rows in places)
         return bool(target == golden)
 
     def summaries(self, row: int) -> tuple[Summary, Summary] | None:
-        """Return the statistics of a pair of tensors of one shape and dtype; None where one side has none. A view of
-        the other layout has as many elements."""
+        """Return the statistics of a pair of tensors of one shape and dtype; None if one side has none. A view of the
+        other layout has the same number of elements."""
         if not self.are_known[row]:
             return None
         t, g = (side.of(rows[row]) for side, rows in zip(self.sides, self.rows, strict=True))
         return None if t is None or g is None else (t, g)
 
     def deviation(self, row: int) -> Deviation:
-        """By how much the statistics differ of a pair of tensors that `are_known`."""
+        """Return the deviation of the statistics of a pair of tensors that `are_known`."""
         norm, mean, high, low = (column[row] for column in self._deviations)
         return Deviation(norm, mean, high, low, self._sizes[row])
 
     @property
     def has_summaries(self) -> bool:
-        """Return whether anything that differs has statistics on both sides, or anything at all where one side makes
-        other calls; digests alone say nothing of noise."""
+        """Return whether some pair that differs has statistics on both sides, or any pair if one side makes other
+        calls; digests are not evidence about noise."""
         are_known = np.asarray(self.are_known)
         are_differing = np.asarray(self.equal) == DIFFERENT
         return bool((are_known & are_differing).any() or (any(self.unmatched_place) and are_known.any()))
@@ -222,8 +222,8 @@ class AlignedStatistics(AlignedGraphs):
         return self._apart[row]
 
     def distance_of_product(self, row: int) -> float:
-        """Return the errors of the elements of a product are no more independent than its rows or columns are: where
-        inputs have a mean, an error of one of their elements is in all elements of a row."""
+        """Return `distance` of a product. Errors of its elements are not independent: if inputs have a mean, an error
+        of one of their elements is in all elements of a row."""
         _, shape = self.look(1, row)
         if not self.are_known[row] or not shape or not math.isfinite(self.distance(row)):
             return self.distance(row)
@@ -235,7 +235,7 @@ class AlignedStatistics(AlignedGraphs):
         return bool(self.are_masked[row])
 
     def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
-        """As well as on the golden side."""
+        """Return whether the sum agrees as well as on the golden side."""
         whole, parts = self.summaries(row), [self.summaries(at) for at in made]
         if whole is None or None in parts:
             return True
@@ -247,7 +247,7 @@ class AlignedStatistics(AlignedGraphs):
         return self.moments[row]
 
     def has_same_zeros(self, row: int) -> bool:
-        """Return whether the least and the greatest element are zero on both sides; False where a mask hides the
+        """Return whether the least and the greatest element are zero on both sides; False if a mask hides the
         others."""
         found = self.summaries(row)
         if found is None:
@@ -259,15 +259,15 @@ class AlignedStatistics(AlignedGraphs):
 
 
 def _entered(rows: NDArray[np.bool_], values: NDArray[Any], other: float) -> NDArray[Any]:
-    """Return a column with values in some rows, and another in all that are left."""
+    """Return a column with values in some rows, and another value in all others."""
     found = np.full(len(rows), other, values.dtype)
     found[rows] = values
     return found
 
 
 class StatisticsEvidence(OutputEvidence):
-    """Evidence by statistics. `_laws` has the identity that decides about an output, `_amplified` what its call
-    amplifies, `_spread` its element error, or a share of that of the inputs."""
+    """Evidence by statistics. `_laws` has the identity that decides an output, `_amplified` its amplification,
+    `_spread` its element error, or a share of that of the inputs."""
 
     _aligned: AlignedStatistics
 
@@ -310,7 +310,7 @@ class StatisticsEvidence(OutputEvidence):
                 if is_quiet and kind in unchanged:
                     unchanged[kind] = self._one_more(unchanged[kind], row)
                     continue
-                if is_quiet:  # one of a kind stands for itself
+                if is_quiet:  # one of a kind is judged by itself
                     unchanged[kind] = NOTHING_UNCHANGED
                 changes[row] = self._change(row, kind, call, moments, spread)
                 if aligned.equal[row] == DIFFERENT and has_law(call.function, call.is_backward):
@@ -329,7 +329,7 @@ class StatisticsEvidence(OutputEvidence):
             if law.is_broken or law.target.law not in SUMS or self._amplified[row].ratio <= MOST
         }
         judgements = {row: self._judgement(row) for row in changes if aligned.equal[row] == DIFFERENT}
-        # Where both sides have equal arguments they are held against alike: one law, or one amplification.
+        # If both sides have equal arguments, both are judged in the same way: one law, or one amplification.
         others = (event for event in self._innermost if aligned.has_other_values(event))
         self.crossed = set(judgements).difference(*(event.rows for event in others))
         return judgements
@@ -342,10 +342,11 @@ class StatisticsEvidence(OutputEvidence):
         return (event for stem, event in zip(stems, self._innermost, strict=True) if stem in wanted)
 
     def _incoming_error(self, rows: Iterable[int], call: CallSummaries) -> float:
-        """Return the greatest element error of inputs, as they go through the call.
+        """Return the greatest element error of inputs, as it passes through the call.
 
-        What their statistics say, or those of what they were made of. A function of exponentials makes a relative error
-        of it that is as large as the input; where a derivative jumps, elements near the jump change altogether.
+        It is that of their statistics, or of the statistics of the records from which they were computed. A function of
+        exponentials converts an absolute error to an equal relative error; if a derivative jumps, elements near the
+        jump change completely.
         """
         aligned, is_steep, greatest = self._aligned, call.function in STEEP, 0.0
         is_jumping = call.is_backward and call.function in JUMPING
@@ -361,13 +362,13 @@ class StatisticsEvidence(OutputEvidence):
 
     @cached_property
     def _are_untraced(self) -> bytes:
-        """By row of the target: whether nothing tells what made it, if it is an input of a forward call."""
+        """Return by row of the target whether it is an input of a forward call whose producer is unknown."""
         graph = self._aligned.graphs[0]
         return graph.are_of_unknown_origin(np.arange(len(graph.columns))).tobytes()
 
     def _earlier_error(self, row: int, is_backward: bool) -> float:
-        """Return the element error that the calls before are known to have left in an input; `is_backward`: of a
-        backward call, which may be of its forward's."""
+        """Return the element error that earlier calls are known to have left in an input; `is_backward`: of a backward
+        call, which may be that of its forward."""
         aligned = self._aligned
         at = aligned.rows[0][row]
         if not is_backward and self._are_untraced[at]:
@@ -380,8 +381,8 @@ class StatisticsEvidence(OutputEvidence):
         return found
 
     def _is_quiet(self, event: Event) -> bool:
-        """Return whether all that a pair of calls received and returned is equal to the bit, and nothing before has
-        left an error."""
+        """Return whether all inputs and outputs of a pair of calls are bitwise equal, and no earlier call has left an
+        error."""
         if self._spread:
             return False
         is_touched = self._with_touched
@@ -389,7 +390,7 @@ class StatisticsEvidence(OutputEvidence):
 
     @cached_property
     def _with_touched(self) -> bytes:
-        """By pair of calls: whether a record is not equal to the bit, or its statistics differ all the same."""
+        """Return by pair of calls whether a record is not bitwise equal, or its statistics differ nevertheless."""
         aligned = self._aligned
         return aligned.calls_with((np.asarray(aligned.equal) != EQUAL) | (np.asarray(aligned.moments) > 0))
 
@@ -398,7 +399,7 @@ class StatisticsEvidence(OutputEvidence):
         return Unchanged(known.outputs + 1, known.counting + is_counting(size, is_constant), max(known.unit, unit))
 
     def _change(self, row: int, kind: Hashable, call: CallSummaries, moments: float, spread: float) -> OutputChange:
-        """Return how a pair of outputs differs that has statistics on both sides."""
+        """Return the change of a pair of outputs that has statistics on both sides."""
         aligned, least = self._aligned, call.added_rms(row)
         own = aligned.deviation(row)
         if least and (both := aligned.summaries(row)) is not None:
@@ -424,7 +425,8 @@ class StatisticsEvidence(OutputEvidence):
         )
 
     def _kept(self, row: int, call: CallSummaries, spread: float) -> float:
-        """Return the element error of its inputs that an output has at least; what joins tensors keeps all of it."""
+        """Return the element error of its inputs that an output has at least; calls that join tensors keep all of
+        it."""
         aligned, operation = self._aligned, call.operation
         if call.is_backward or operation is None or operation.name not in JOINS:
             return _KEPT * spread
@@ -435,12 +437,12 @@ class StatisticsEvidence(OutputEvidence):
         return min(spread, max(_KEPT * spread, math.hypot(*errors) / (aligned.size(row) or 1.0)))
 
     def _place_of(self, place: int) -> str:
-        """Where a pair of calls is in its layer; empty outside of all cells."""
+        """Return the position of a pair of calls in its layer; empty outside of all cells."""
         event = self._aligned.event_at[place]
         return self.places[event.at] if event.keys else ""
 
     def _identities(self, alike: Iterable[_Outputs]) -> dict[int, OutputIdentities]:
-        """What the laws say of outputs, of which those are given together whose calls have one form."""
+        """Return the identities of outputs that are passed in together because their calls have one form."""
         aligned, known, others = self._aligned, dict[int, OutputIdentities](), list[int]()
         for outputs in alike:
             places = np.unique(aligned.pairs.call_of[[row for rows in outputs.values() for row in rows]])
@@ -460,7 +462,7 @@ class StatisticsEvidence(OutputEvidence):
         return known
 
     def _identities_of(self, row: int, call: CallSummaries) -> OutputIdentities | None:
-        """What the laws say of an output; None where they say nothing."""
+        """Return the identities of an output; None if there are none."""
         at, both = call.position(self._aligned.rows[0][row]), self._aligned.summaries(row)
         if at < 0 or both is None:
             return None
@@ -470,8 +472,8 @@ class StatisticsEvidence(OutputEvidence):
         return OutputIdentities(kind, pairs, *both, call.has_one_output) if pairs else None
 
     def _identities_of_many(self, places: Ints, outputs: _Outputs) -> tuple[dict[int, OutputIdentities], list[int]]:
-        """Return `_identities_of` of outputs of many calls of one form, and those that have to be looked at one by
-        one."""
+        """Return `_identities_of` of outputs of many calls of one form, and those that have to be examined
+        individually."""
         aligned = self._aligned
         sides = []
         for graph, of, calls in zip(aligned.graphs, aligned.sides, aligned.calls, strict=True):
@@ -508,7 +510,8 @@ class StatisticsEvidence(OutputEvidence):
         return ResidualJudgement(Sign.AMPLIFIED if one.is_wrong else Sign.NONE, class_of(one.own), math.nan)
 
     def _is_noise_seen(self) -> bool:
-        """Also where parameters have drifted apart, and with them whatever is computed from them."""
+        """Return whether noise is known; also if parameters have drifted, and so have all results computed from
+        them."""
         return super()._is_noise_seen() or self._have_drifted
 
     def ignores_order(self, row: int) -> bool:
@@ -517,7 +520,7 @@ class StatisticsEvidence(OutputEvidence):
         return name.direction == "forward" and known is not None and known.name in JOINS
 
     def _is_coarse(self, row: int) -> bool:
-        """Return whether an output differs as others of its kind do, of which none is equal."""
+        """Return whether an output differs as others of its kind do, none of which is equal."""
         one = self._amplified.get(row)
         return one is not None and one.own > FULL and not self.judgements[row].is_wrong
 
@@ -529,7 +532,7 @@ class StatisticsEvidence(OutputEvidence):
                 yield row
 
     def _are_products_equal(self) -> bool:
-        """Return whether any call that rounds inside, where it does, gives the same to the bit from the same inputs."""
+        """Return whether all calls that may round inside give bitwise equal results for bitwise equal inputs."""
         aligned = self._aligned
         for event in self._innermost:
             if rounds_inside(operation_of(names.parse(event.called))) and self._has_equal_inputs(event):
@@ -540,7 +543,7 @@ class StatisticsEvidence(OutputEvidence):
         return False
 
     def _are_apart(self) -> NDArray[np.bool_]:
-        """As those that are masked may be."""
+        """Return the rows that differ, including those that are masked."""
         found: NDArray[np.bool_] = super()._are_apart() | np.asarray(self._aligned.are_masked)
         return found
 
@@ -573,9 +576,12 @@ class StatisticsEvidence(OutputEvidence):
 
     @cached_property
     def _coarsest(self) -> Mapping[str, float]:
-        """By direction: the greatest error of a kernel. Backward, that of forward ones counts too; forward, what calls
-        add backward does not, where an error of the forward is in all of them. Nor does what no call shows whose inputs
-        hardly differ: an error at the beginning is in all calls after it."""
+        """Return by direction the greatest error of a kernel.
+
+        Errors of forward kernels are included in backward; errors that calls add in backward are not included in
+        forward, if an error of the forward is in all of them. An error that no call with nearly equal inputs shows is
+        excluded: an error at the beginning is in all calls after it.
+        """
         found = {"forward": 0.0, "backward": 0.0}
         most = math.inf if self._begins_coarse or self._have_drifted else COARSE
         for row, one in self._amplified.items():

@@ -1,11 +1,11 @@
-"""Calls that one side alone makes: whether what is computed from them is compared, and agrees.
+"""Calls that only one side makes: whether tensors that are computed from them are compared, and agree.
 
-Tensors are paired, not calls. A call without a counterpart between paired tensors has no verdict of its own: the
-nearest paired tensors that are computed from it are compared with what their own nearest paired ancestors explain. If
-they agree, the call is another way to write the same program. If one of them diverges, the calls that lead to it are
-the difference. If no recorded call uses what it returns, operations of the cell around it may, which were not recorded:
-then what they made is compared, that is, the later inputs of calls inside that cell that no recorded call made, and the
-cell's outputs. Outside of all cells nothing shows that it is without effect: an optimizer may use it.
+Tensors are paired, not calls. A call without a counterpart between paired tensors is not judged itself: the nearest
+paired tensors that are computed from it are compared with the difference that their own nearest paired ancestors
+explain. If they agree, the call is another form of the same program. If one of them diverges, the calls that lead to it
+are the difference. If no recorded call uses its results, unrecorded operations of the cell around it may: then their
+results are compared, that is, the later inputs of calls inside that cell that no recorded call produced, and the cell's
+outputs. Outside of all cells there is no evidence that it is without effect: an optimizer may use it.
 """
 
 import math
@@ -29,46 +29,46 @@ from .pairs import AlignedGraphs
 from .upstream import have_same_results, last_forward
 
 LIMIT_OF_PARTS = 1e-5
-"""Up to this share of their scale the statistics of parts and of their whole may differ."""
+"""Relative to their scale, the difference of statistics of parts and of their whole up to which they agree."""
 
 
 class Consequence(IntFlag):
-    """What is known of a call that one side alone makes; flags, as several tensors may be computed from it."""
+    """What is known of a call that only one side makes; flags, as several tensors may be computed from it."""
 
     NONE = 0
-    """No recorded call uses what it returns, and the cell that it is in returns other tensors."""
+    """No recorded call uses its results, and the cell around it returns other tensors."""
     COMPARED = 1
     """A tensor that is computed from it was judged."""
     OPEN = 2
     """A tensor that is computed from it could not be judged."""
     DIFFERENT = 4
-    """A tensor that is computed from it is not equal to the bit."""
+    """A tensor that is computed from it is not bitwise equal."""
     LAST = 8
     """It may be a result of the run that is not compared: the run ends with it, or it is outside of all cells."""
     WRONG = 16
-    """Unrecorded code made a tensor that diverges, and may have made it from this call, which returns other values than
-    the other side's calls in its place."""
+    """Unrecorded code produced a tensor that diverges, and may have computed it from this call, whose results differ
+    from those of the corresponding calls of the other side."""
 
 
 class Structure:
-    """The frontiers of the calls that one side alone makes. `states` are those of all pairs of records."""
+    """The nearest paired tensors of the calls that only one side makes. `states` are those of all pairs of records."""
 
     def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]") -> None:
         self._aligned, self._states = aligned, states
         self._made_up: dict[int, bool] = {}
         self._known: tuple[dict[int, Consequence], dict[int, Consequence]] = ({}, {})
         for side, places in enumerate(aligned.unmatched_place):
-            # What uses a tensor comes after what made it.
+            # Calls that use a tensor come after the call that produced it.
             for call in sorted(places, reverse=True):
                 self._known[side][call] = self._consequence(side, call)
 
     def of(self, side: int, call: int) -> Consequence:
-        """What is known of a call of one side."""
+        """Return the consequence of a call of one side."""
         return self._known[side].get(call, Consequence.NONE)
 
     @property
     def has_different_results(self) -> bool:
-        """Return whether a tensor that is computed from a call of one side is not equal to the bit."""
+        """Return whether a tensor that is computed from a call of one side is not bitwise equal."""
         return any(found & Consequence.DIFFERENT for known in self._known for found in known.values())
 
     def _consequence(self, side: int, call: int) -> Consequence:
@@ -89,8 +89,8 @@ class Structure:
         return found
 
     def _of_unrecorded(self, side: int, call: int) -> Consequence:
-        """Return the consequence of what operations of the cell around a call may compute from its outputs that were
-        not recorded; none where all of them were."""
+        """Return the consequence of results that unrecorded operations of the cell around a call may compute from its
+        outputs; none if all of them were recorded."""
         graph, pair_of, found = self._aligned.graphs[side], self._aligned.pair_of[side], Consequence.NONE
         cell = next(graph.around(call), -1)
         if cell < 0 or not graph.has_outputs(call):
@@ -108,8 +108,8 @@ class Structure:
         return found
 
     def _make_up_each_other(self, place: int) -> bool:
-        """Return whether the calls that one side alone makes directly inside a pair of cells return the same values as
-        those of the other side: three parts, and the whole that is made of them."""
+        """Return whether the calls that only one side makes directly inside a pair of cells return the same values as
+        those of the other side: for example three parts, and the whole that consists of them."""
         if (known := self._made_up.get(place)) is not None:
             return known
         aligned, both, errors = self._aligned, list[Record](), [LIMIT_OF_PARTS]
@@ -136,8 +136,8 @@ class Structure:
 
     @cached_property
     def _made_unrecorded(self) -> tuple[dict[int, list[tuple[int, int]]], dict[int, list[tuple[int, int]]]]:
-        """By side and cell: the forward calls directly inside it, each with an input that code made which was not
-        recorded."""
+        """Return by side and cell the forward calls directly inside it, each with an input that unrecorded code
+        produced."""
         found: tuple[dict[int, list[tuple[int, int]]], dict[int, list[tuple[int, int]]]] = (
             defaultdict(list),
             defaultdict(list),
@@ -150,7 +150,7 @@ class Structure:
         return found
 
     def _may_be_used_outside(self, graph: Graph, call: int) -> bool:
-        """Return whether code outside of all cells may use what a call returns."""
+        """Return whether code outside of all cells may use the results of a call."""
         is_forward = graph.names[call].direction == "forward"
         return is_forward and next(graph.around(call), -1) < 0 and graph.has_outputs(call)
 
@@ -165,13 +165,13 @@ class Structure:
             if self._aligned.place_of[side][call] < 0:
                 yield self._known[side].get(call, Consequence.NONE)
                 continue
-            # An argument that one side's call alone takes: what the call returns is compared.
+            # An argument that only one side's call takes: the results of the call are compared.
             for returned in graph.outputs(call):
                 if (pair := pair_of[returned]) >= 0:
                     yield self._of_pair(pair)
 
     def _gradients_behind(self, side: int, row: int) -> Iterator[Consequence]:
-        """Yield the consequence of an input gradient of a backward call: of the gradients that it is added to."""
+        """Yield the consequence of an input gradient of a backward call: that of the gradients to which it is added."""
         graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
         argument = graph.argument(row)
         kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
@@ -191,7 +191,8 @@ class Structure:
 
     @cached_property
     def _returned(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """By side and innermost output: the pairs of outputs of cells, and of gradients of parameters, that it is."""
+        """Return by side and innermost output the pairs of outputs of cells, and of gradients of parameters, that are
+        the same tensor."""
         aligned = self._aligned
         found: tuple[dict[int, list[int]], dict[int, list[int]]] = (defaultdict(list), defaultdict(list))
         for event in aligned.events:
@@ -214,15 +215,16 @@ class Structure:
 
     @cached_property
     def _ends(self) -> tuple[set[int], set[int]]:
-        """By side: the calls with which a run ends."""
+        """Return by side the calls with which a run ends."""
         ours, theirs = (set(last_calls(graph)) for graph in self._aligned.graphs)
         return ours, theirs
 
 
 def last_calls(graph: Graph) -> Iterator[int]:
-    """Yield the calls of which no recorded call uses the results, and whose results may be those of the run.
+    """Yield the calls whose results no recorded call uses, and may be those of the run.
 
-    Where gradients were recorded, these are the calls that gradients begin at; else the last call that computes.
+    If gradients were recorded, these are the calls at which gradients begin; otherwise the last call that computes
+    something.
     """
     if graph.has_backward:
         for call, name in enumerate(graph.names):
@@ -238,7 +240,7 @@ def last_calls(graph: Graph) -> Iterator[int]:
 def harmless_structure(
     aligned: AlignedGraphs, states: "memoryview[int]", responsible: Collection[int]
 ) -> dict[int, Reason]:
-    """By place: why a call of one framework that one side alone makes is no difference.
+    """Return by place why a call of one framework that only one side makes is not a difference.
 
     `responsible` are the places of those that lead to a tensor that diverges.
     """
@@ -277,10 +279,10 @@ def harmless_structure(
 
 
 def harmless_arguments(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
-    """By row: why an argument that one side's call of a pair alone has is no difference: both return the same.
+    """Return by row why an argument that only one side's call of a pair has is not a difference: both return the same.
 
-    Noise shows that where the elements are known, as the golden's function was executed on the target's inputs; by
-    statistics only where it is the rounding of a kernel in float32.
+    Noise is evidence for that if the elements are known, as the golden's function was executed on the target's inputs;
+    by statistics only if it is the rounding of a kernel in float32.
     """
 
     def is_same(row: int) -> bool:
@@ -302,13 +304,13 @@ def harmless_arguments(aligned: AlignedGraphs, states: "memoryview[int]") -> dic
 
 
 def _is_no_gradient(aligned: AlignedGraphs, row: int) -> bool:
-    """Return whether a record of one side says that an argument has no gradient."""
+    """Return whether a record of one side states that an argument has no gradient."""
     side = 0 if aligned.rows[0][row] >= 0 else 1
     is_null = aligned.graphs[side].columns.kind[aligned.rows[side][row]] == NULL
     return is_null and aligned.direction(row) == "backward"
 
 
 def undecided_states(aligned: AlignedGraphs) -> "memoryview[int]":
-    """Return the states of pairs of records where only equal bits are evidence."""
+    """Return the states of pairs of records if only bitwise equality is evidence."""
     are_equal = np.asarray(aligned.equal) == EQUAL
     return np.where(are_equal, State.EQUAL, State.UNKNOWN).astype(np.uint8).data

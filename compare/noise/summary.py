@@ -1,4 +1,4 @@
-"""The statistics of a tensor as a value, and by how much those of two tensors differ."""
+"""The statistics of a tensor as a value, and the deviation of those of two tensors."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,13 +16,14 @@ from msprobe.store.record import TENSOR, Columns
 Floats = NDArray[np.float64]
 
 _UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-23, "complex128": 2.0**-23}
-"""The spacing of a dtype at 1. Statistics are often kept with float32's digits, so nothing is finer than that."""
+"""The spacing of a dtype at 1. Statistics are often stored with the digits of float32, so it is at least that of
+float32."""
 
 MASKED = 1e3
-"""Beside elements beyond this the statistics of a tensor say nothing of the others: a mask of -1e9."""
+"""If a tensor has elements beyond this, its statistics contain no information about the others: a mask of -1e9."""
 
 _KEPT = 1 << 14
-"""Summaries of one dump that are kept at once."""
+"""Number of summaries of one dump that are kept."""
 
 
 class Summary(NamedTuple):
@@ -53,7 +54,7 @@ class Summary(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Return whether all elements are one number."""
+        """Return whether all elements are equal."""
         return self.max == self.min
 
 
@@ -73,12 +74,12 @@ class SummaryColumns(Summary):
 
     @property
     def is_constant(self) -> bool:
-        """Return whether all elements of each are one number."""
+        """Return whether all elements of each are equal."""
         return bool(np.all(self.max == self.min))
 
 
 class Summaries:
-    """The summaries of one dump's rows; `of` keeps the last ones, `are_known` says which rows have one."""
+    """The summaries of one dump's rows; `of` keeps the last ones, `are_known` are the rows that have one."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -87,7 +88,7 @@ class Summaries:
 
     @property
     def are_known(self) -> NDArray[np.bool_]:
-        """By row: whether it has a summary."""
+        """Return by row whether it has a summary."""
         columns = self._columns
         found: NDArray[np.bool_] = np.frombuffer(columns.kind, np.uint8) == TENSOR
         found[list(columns.odd)] = False
@@ -103,21 +104,21 @@ class Summaries:
         return found
 
     def statistics(self, rows: Ints) -> tuple[Floats, Floats, Floats, Floats]:
-        """Maximum, minimum, mean and norm of rows that have a summary."""
+        """Return maximum, minimum, mean and norm of rows that have a summary."""
         columns = self._columns
         high, low, mean, norm = (columns.column(name)[rows] for name in _STATISTICS)
         return high, low, mean, np.abs(norm)
 
     def form(self, row: int) -> tuple[int, float, bool]:
-        """Size, unit, and whether all elements are one number, of a row that has a summary."""
+        """Return size, unit, and whether all elements are equal, for a row that has a summary."""
         columns = self._columns
         size, unit, _ = self._looks[columns.look[row]]
         return size, unit, columns.max[row] == columns.min[row]
 
     def of(self, row: int) -> Summary | None:
-        """Return the summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
+        """Return the summary of a row; None if it is not a tensor, has no statistics, or has non-finite elements."""
         if row not in self._known:
-            if len(self._known) >= _KEPT:  # rows are asked for in the order of calls, again and again for a while
+            if len(self._known) >= _KEPT:  # rows are requested in the order of calls, repeatedly for a while
                 self._known.clear()
             self._known[row] = self._of(row)
         return self._known[row]
@@ -134,13 +135,14 @@ class Summaries:
 
 @lru_cache(maxsize=4096)
 def _look(dtype: str, shape: tuple[int, ...] | None) -> tuple[int, float, tuple[int, ...]]:
-    """Size, unit and shape."""
+    """Return size, unit and shape."""
     return math.prod(shape or ()), _UNITS.get(canonical(dtype), 2.0**-23), shape or ()
 
 
 class Deviation(NamedTuple):
-    """By how much the statistics of two tensors differ: norm as a share of the norm, mean of the root mean square, max
-    and min of the greatest magnitude (of the golden). 0 where both are zero, inf where only the golden is."""
+    """Deviation of the statistics of two tensors: of the norm relative to the norm, of the mean relative to the root
+    mean square, of max and min relative to the greatest magnitude (of the golden). 0 if both are zero, inf if only the
+    golden is."""
 
     norm: float
     mean: float
@@ -150,12 +152,12 @@ class Deviation(NamedTuple):
 
     @property
     def moments(self) -> float:
-        """Return the greater of norm and mean, over which the errors of all elements average out."""
+        """Return the greater deviation of norm and mean, in which the errors of all elements average out."""
         return max(self.norm, self.mean)
 
     @property
     def extremes(self) -> float:
-        """Return the greater of max and min, each of which has the error of one element."""
+        """Return the greater deviation of max and min, each of which has the error of one element."""
         return max(self.max, self.min)
 
     @property
@@ -176,15 +178,15 @@ def deviations(target: Summaries, golden: Summaries, t: Ints, g: Ints) -> tuple[
     scales = rms * np.maximum(scale, 1.0), rms, greatest, greatest
     with np.errstate(all="ignore"):
         found = [
-            np.where(mine == theirs, 0.0, np.abs(mine - theirs) / scale)  # inf where the scale alone is zero
+            np.where(mine == theirs, 0.0, np.abs(mine - theirs) / scale)  # inf if only the scale is zero
             for (mine, theirs), scale in zip((norms, means, highs, lows), scales, strict=True)
         ]
     return found[0], found[1], found[2], found[3]
 
 
 def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation:
-    """Return the differences of two summaries of tensors of one shape; `least` is a root mean square that the golden's
-    scale has at least, of what cancelled out."""
+    """Return the deviation of two summaries of tensors of one shape; `least` is a minimum of the root mean square of
+    the golden's scale, for values that cancelled out."""
     size = max(golden.size, 1)
     rms, greatest = max(golden.rms, least), max(golden.greatest, least)
     return Deviation(
@@ -197,7 +199,7 @@ def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation
 
 
 def summary_of_parts(parts: Sequence[Summary]) -> Summary:
-    """Return the summary of the tensor that some parts make up."""
+    """Return the summary of the tensor that consists of some parts."""
     sizes = [part.size for part in parts]
     high, low, mean, norm = (
         merge(BY_NAME[name].merge, [getattr(part, name) for part in parts], sizes) for name in _STATISTICS
@@ -205,17 +207,16 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
     return Summary(high, low, mean, norm, sum(sizes), parts[0].unit)
 
 
-# Numbers or columns of them: one law is computed of one call, or of many.
+# Numbers or columns of numbers: a law is computed for one call, or for many.
 
 
 def is_column(number: object) -> bool:
-    """Return whether a number is a column of them."""
+    """Return whether a number is a column of numbers."""
     return isinstance(number, np.ndarray)
 
 
 def share(difference: float, scale: float) -> float:
-    """Return the size of a difference as a share of a scale; 0 where there is none, inf where only the scale is
-    zero."""
+    """Return the size of a difference relative to a scale; 0 if there is none, inf if only the scale is zero."""
     if is_column(difference):
         return _share_of(difference, scale)  # type: ignore[arg-type, return-value]  # a column
     if difference == 0:
@@ -246,7 +247,7 @@ def root(of: float) -> float:
 
 
 def square(of: float) -> float:
-    """Return the square; OverflowError where no float holds it."""
+    """Return the square; raise an OverflowError beyond the range of floats."""
     found = of * of
     if not is_column(found) and math.isinf(found) and not math.isinf(of):
         raise OverflowError
@@ -254,14 +255,14 @@ def square(of: float) -> float:
 
 
 def each(function: Callable[[float], float], of: float) -> float:
-    """What a function gives of a number."""
+    """Return the result of a function for a number or each number of a column."""
     if is_column(of):
         return np.array([function(one) for one in of.tolist()])  # type: ignore[attr-defined, return-value]  # a column
     return function(of)
 
 
 def of_known(found: float, of: float) -> float:
-    """What was found of a number; NaN where that is NaN."""
+    """Return `found`, NaN where `of` is NaN."""
     if is_column(of):
         return np.where(np.isnan(of), math.nan, found)  # type: ignore[return-value]  # a column
     return found

@@ -1,4 +1,4 @@
-"""What operations may have computed from that were not recorded: they are judged as one call of an unknown function."""
+"""Results of operations that were not recorded: they are judged as one call of an unknown function."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -11,25 +11,26 @@ from .pairs import AlignedGraphs
 from .reach import DIFFERING
 
 AS_NOISY = 3.0
-"""After a divergence an input of unknown origin is noise up to so many times what its cell received."""
+"""After a divergence, an input of unknown origin is noise up to this multiple of the noise of its cell's inputs."""
 
 _UNTRACED = ("unknown", "code")
-"""Origins of what code made that was not recorded."""
+"""Origins of tensors that unrecorded code produced."""
 
 _SOME = 0.25
-"""Of so many elements, by the number that is expected, one may be where a derivative jumps."""
+"""Expected number of elements from which on one may be where a derivative jumps."""
 
 _JUMPING = 0.3
-"""Of elements whose relative error is `e` the share of e near a jump leaves at most so many times sqrt(e)."""
+"""Of elements with relative error e, the share of e that is near a jump causes an error of at most this multiple of
+sqrt(e)."""
 
 
 class Unrecorded:
     """The noise that unrecorded operations of each cell may have received.
 
-    `states` are those of all pairs of records, which the caller fills as it goes; `judge_inputs` judges what a cell
-    received before what calls inside it did. By cell of the target (-1: the root), `_noise_inside` is the greatest
-    relative error of what calls directly inside it returned so far. `rows_without_effect` are inputs of cells that
-    differ, and of which a cell of the class is known to make no difference.
+    `states` are those of all pairs of records, which the caller fills in; `judge_inputs` judges the inputs of a cell
+    before those of calls inside it. By cell of the target (-1: the root), `_noise_inside` is the greatest relative
+    error of results of calls directly inside it so far. `rows_without_effect` are inputs of cells that differ, and that
+    are known to have no effect from another cell of the class.
     """
 
     def __init__(
@@ -37,21 +38,21 @@ class Unrecorded:
     ) -> None:
         self._aligned, self._states, self._judge_inputs = aligned, states, judge_inputs
         self._noise_inside: dict[int, float] = {}
-        self._differing_inside = set[int]()  # cells of the target, of calls that returned what differs by more
-        self._without_effect = set[tuple[str, int, int]]()  # class of a cell, and what it received on both sides
+        self._differing_inside = set[int]()  # cells of the target with calls that returned a greater difference
+        self._without_effect = set[tuple[str, int, int]]()  # class of a cell, and its input on both sides
         self.rows_without_effect = set[int]()
 
     def error_around(self, event: Event) -> float:
-        """Return the relative error of what operations of the cell around a call may have taken which were not
-        recorded: what the cell received, and what calls directly inside it returned before, as far as that is noise. A
-        backward one sees the forward's, too."""
+        """Return the relative error of values that unrecorded operations of the cell around a call may have used: the
+        inputs of the cell, and earlier results of calls directly inside it, as far as that is noise. For a backward
+        call, those of the forward are included."""
         cell = self._cell_around(event)
         found = self._noise_around(cell)
         return max(found, self._noise_around(self._forward_of(cell))) if event.direction == "backward" else found
 
     def error_at(self, side: int, call: int) -> float:
-        """As `error_around`, of a call that one side alone makes, some of whose inputs such operations made; 0 where
-        recorded calls made them all."""
+        """Return `error_around` of a call that only one side makes, if such operations produced some of its inputs; 0
+        if recorded calls produced all."""
         graph, cell = self._aligned.graphs[side], -1
         if not any(graph.origin(row)[0] in _UNTRACED for row in graph.inputs(call)):
             return 0.0
@@ -64,10 +65,11 @@ class Unrecorded:
         return self._noise_around(-1)
 
     def may_have_received(self, event: Event) -> bool:
-        """Return whether what operations of the cell around a call may have taken differs by more than noise.
+        """Return whether values that unrecorded operations of the cell around a call may have used differ by more than
+        noise.
 
-        What such operations of another cell of the class took, and made no difference of, they may take here as well.
-        A mask in two forms explains nothing of what they made.
+        Values that were used without effect in another cell of the class are excluded. A mask in two forms does not
+        explain their results.
         """
         cell = self._cell_around(event)
         cells = (cell, self._forward_of(cell)) if event.direction == "backward" else (cell,)
@@ -87,8 +89,7 @@ class Unrecorded:
         )
 
     def _leaf(self, event: Event, row: int) -> tuple[str, int, int] | None:
-        """Return the class of a cell and what a pair of inputs is recognised by on both sides; None if calls made
-        it."""
+        """Return the class of a cell and the identity of a pair of inputs on both sides; None if calls produced it."""
         aligned = self._aligned
         if not aligned.are_tensors[row]:
             return None
@@ -99,8 +100,8 @@ class Unrecorded:
         return None if min(ours, theirs) < 0 else (names.parse(event.name).stem.rpartition(".")[2], ours, theirs)
 
     def _has_no_effect(self, event: Event, leaves: Iterable[tuple[str, int, int]]) -> bool:
-        """Return whether all that operations of a cell itself made of some leaves agrees, as far as calls inside it
-        took that; the leaves that it only hands on are not counted."""
+        """Return whether all results of unrecorded operations of a cell from some leaves agree, as far as calls inside
+        it used them; leaves that it only passes on are excluded."""
         aligned, graph = self._aligned, self._aligned.graphs[0]
         handed_on = {number for _, number, _ in leaves}
         pairs = [
@@ -114,8 +115,8 @@ class Unrecorded:
         return bool(pairs) and not any(self._states[pair] in DIFFERING for pair in pairs)
 
     def error_of_jumps(self, row: int, event: Event) -> float:
-        """Return the relative error that derivatives leave which jump near values of the forward: a share of the
-        elements as large as these' error is wrong altogether, if that is likely to be any."""
+        """Return the relative error caused by derivatives that jump near values of the forward: a share of the elements
+        equal to their error is completely wrong, if at least one is expected to be."""
         if event.direction != "backward":
             return 0.0
         received = self._noise_around(self._forward_of(self._cell_around(event)))
@@ -125,12 +126,12 @@ class Unrecorded:
         return self._aligned.graphs[0].forwards.item(cell) if cell >= 0 else -1
 
     def _noise_around(self, cell: int) -> float:
-        """Return the greatest relative error of what a cell of the target (-1: the root) received, and calls in it
-        returned, as far as it is noise."""
+        """Return the greatest relative error of the inputs of a cell of the target (-1: the root), and of results of
+        calls in it, as far as it is noise."""
         found = self._noise_inside.get(cell, 0.0)
         if cell < 0 or (place := self._aligned.place_of[0][cell]) < 0:
             return found
-        # A cell comes after the calls inside it, and what it received before them.
+        # A cell comes after the calls inside it, and its inputs before them.
         self._judge_inputs(self._aligned.event_at[place])
         received = (row for row in self._aligned.pairs.rows(place) if self._aligned.is_input[row])
         noise = (row for row in received if self._states[row] == State.NOISE and self._aligned.are_tensors[row])
@@ -140,7 +141,7 @@ class Unrecorded:
         return next(self._aligned.graphs[0].around(self._aligned.calls[0][event.place]), -1)
 
     def note(self, event: Event) -> None:
-        """Note what a pair of calls returned; a cell comes after the calls inside it."""
+        """Note the results of a pair of calls; a cell comes after the calls inside it."""
         cell, outputs = self._cell_around(event), self._aligned.outputs(event)
         if any(self._states[row] in DIFFERING for row in outputs):
             self._differing_inside.add(cell)
