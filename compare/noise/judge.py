@@ -122,7 +122,7 @@ class _Judging:
         self._states = states.data
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
-        self._is_apart = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
+        self._differing_records = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
         self._judged = set[int]()  # without rows that are equal
         self._with_inputs_judged = set[int]()  # events
         self._reordered = set[int]()  # outputs that look equal, although parts were joined in another order
@@ -221,11 +221,11 @@ class _Judging:
         return roundings, differing_constants(self._aligned, self._states)
 
     def _visit(self, event: Event) -> None:
-        aligned, is_apart = self._aligned, self._is_apart
+        aligned, differing = self._aligned, self._differing_records
         if not (
-            is_apart[event.place]
+            differing[event.place]
             or self._reordered
-            or any(is_apart[place] for place in (*event.owners, *event.forwards))
+            or any(differing[place] for place in (*event.owners, *event.forwards))
         ):
             return  # its states do not change
         is_input = aligned.is_input
@@ -360,11 +360,11 @@ class _Judging:
         if mine == theirs == "call":
             made = self._aligned.pair_of[0][t], self._aligned.pair_of[1][g]
             if made[0] >= 0 and made[0] == made[1]:
-                return self._wired(row, [made[0]])
-            return self._through(row, [(0, t), (1, g)], is_rewired=min(made) >= 0)
+                return self._state_from_producers(row, [made[0]])
+            return self._state_via_unmatched(row, [(0, t), (1, g)], is_rewired=min(made) >= 0)
         if "call" in (mine, theirs):
             side, at = (0, t) if mine == "call" else (1, g)
-            return self._through(row, [(side, at)], is_rewired=self._aligned.pair_of[side][at] >= 0)
+            return self._state_via_unmatched(row, [(side, at)], is_rewired=self._aligned.pair_of[side][at] >= 0)
         return self._uncalled_state(row, sides, (mine, theirs)) or self._unknown_origin(row, event)
 
     def _is_of_reordered(self, row: int) -> bool:
@@ -380,7 +380,7 @@ class _Judging:
                 return True
         return False
 
-    def _wired(self, row: int, made: Iterable[int]) -> State:
+    def _state_from_producers(self, row: int, made: Iterable[int]) -> State:
         """Return the state of an input that pairs of outputs produced."""
         made = self._made_of[row] = tuple(made)
         if propagated := self._upstream.propagated_of(made):
@@ -390,7 +390,7 @@ class _Judging:
         rounding = self._rounding(row)
         return State.NOISE if self._aligned.is_sum(row, made, rounding) else State.DIVERGENT
 
-    def _through(
+    def _state_via_unmatched(
         self,
         row: int,
         made: Sequence[tuple[int, int]],
@@ -481,14 +481,14 @@ class _Judging:
         if not made or not self._aligned.is_whole(row, theirs):
             return self._unknown_origin(row, event, sum_of=mine | other)
         if mine == other and -1 not in mine and whole_t and whole_g:
-            return self._wired(row, mine)
+            return self._state_from_producers(row, mine)
         ends = {
             (side, graph.call_of[user])
             for side, (graph, at) in enumerate(zip(self._aligned.graphs, sides, strict=True))
             for user in graph.takers(at)
             if graph.gradient(user) < 0 and graph.is_floating(graph.call_of[user])
         }
-        return self._through(row, made, ends=ends)
+        return self._state_via_unmatched(row, made, ends=ends)
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._aligned.comparison.target.step)
@@ -708,9 +708,9 @@ class _Judging:
     def _cell_state(self, row: int, event: Event, received: Received, inside: Received) -> State:
         """Return the state of the result of a cell, which was computed inside it and is judged there."""
         if (elsewhere := self._aligned.judged_elsewhere(row)) >= 0:
-            return self._wired(row, [elsewhere])
+            return self._state_from_producers(row, [elsewhere])
         if not self._aligned.is_judged_itself(row):
-            state = self._through(row, list(enumerate(self._aligned.makers(row))))
+            state = self._state_via_unmatched(row, list(enumerate(self._aligned.makers(row))))
             is_elsewhere = state == State.DIVERGENT and self._aligned.has_counterpart_outside(row, event)
             return State.ELSEWHERE if is_elsewhere else state
         propagated = max(inside.propagated, received.propagated)

@@ -236,8 +236,7 @@ class _Reach:
         }
 
     def _of_user(self, call: int) -> list[int]:
-        """Return the results of a call that uses a tensor, and of its backward, that differ; each tensor yields them
-        once."""
+        """Return the results of a call that uses a tensor, and of its backward, that differ; they are kept."""
         if call not in self._of_users:
             returned = (*self._graph.outputs(call), *self.of_backward(call))
             self._of_users[call] = [at for at in returned if self.differs(at)]
@@ -370,7 +369,7 @@ def dying_out(
         harmless = _mark(aligned, states, reach, origins, known, alive)
         if not harmless:
             return DiedOut()
-        _spare_the_same(aligned, states, made_of, is_different_inside)
+        _propagate_harmless(aligned, states, made_of, is_different_inside)
         causes = _causes_of_unexplained(
             aligned, states, reach, [one for one in origins if one.event not in known_harmless]
         )
@@ -627,7 +626,7 @@ def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
     return all(graph.columns.max[rows[row]] == graph.columns.min[rows[row]] for graph, rows in sides)
 
 
-def _spare_the_same(
+def _propagate_harmless(
     aligned: AlignedGraphs,
     states: "memoryview[int]",
     made_of: Mapping[int, tuple[int, ...]],
