@@ -1,7 +1,7 @@
 """Fit an optimizer's settings to one side's weights and gradients of consecutive steps.
 
-Noise between two runs plays no part: each side's updates follow from its own gradients up to the rounding of its
-weights. So what a fit leaves is measured in units of that rounding, and a side is explained where it is a few of them.
+Noise between two runs has no influence: each side's updates follow from its own gradients up to the rounding of its
+weights. So the residual of a fit is measured in units of that rounding, and a side is explained if it is a few of them.
 
 Every rule here is `w_N - w_(N-1) = -lr * a - lr * wd * b` in float64, with columns `a` and `b` that follow from the
 gradients and weights of all steps so far (from a state of zero) and from a `Form`: all other settings of an optimizer.
@@ -14,17 +14,17 @@ gradients and weights of all steps so far (from a state of zero) and from a `For
 | Adam | m / (sqrt(v) + eps) of g + wd * w | none: weight decay is part of the form, as it is not linear |
 | AdamW | m / (sqrt(v) + eps) of g | w |
 
-m and v of Adam are the moving averages of x and x^2 with beta1 and beta2, divided by 1 - beta^k. Where eps is added
-before this correction, it counts as eps / sqrt(1 - beta2^k). An optimizer without the correction takes, in its k-th
-step, `uncorrected(form, k)` times the learning rate, and adds its eps in the same place. One step cannot tell these, so
-a `Form` always corrects. Clipping divides eps by the share that is left of the gradients, so the eps of one step shows
-the limit of the norm, or a limit the eps: of such explanations `simplest` chooses.
+m and v of Adam are the moving averages of x and x^2 with beta1 and beta2, divided by 1 - beta^k. If eps is added before
+this correction, it counts as eps / sqrt(1 - beta2^k). An optimizer without the correction takes, in its k-th step,
+`uncorrected(form, k)` times the learning rate, and adds its eps at the same place. One step cannot distinguish these,
+so a `Form` always corrects. Clipping divides eps by the remaining share of the gradients, so the eps of one step shows
+the limit of the norm, or a limit the eps; `simplest` selects among such explanations.
 
 Sources: Sutskever et al. 2013 as in `torch.optim.SGD` and `mindspore.nn.Momentum`; Kingma and Ba, arXiv:1412.6980,
 algorithm 1 (`torch.optim.Adam`) and the order of computation in section 2, where eps is added before the correction
 (`mindspore.nn.Adam`); Loshchilov and Hutter, arXiv:1711.05101 (`torch.optim.AdamW`, and without bias correction
-`mindspore.nn.AdamWeightDecay`). Clipping by the global norm multiplies all gradients of a step with
-min(1, max_norm / norm).
+`mindspore.nn.AdamWeightDecay`). Clipping by the global norm multiplies all gradients of a step with min(1, max_norm /
+norm).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A rule with all that is no factor of its columns.
+    """A rule with all settings that are not factors of its columns.
 
     `eps` is added to the square root: to the corrected one, or, if `is_eps_first`, before the correction. `l2` is the
     weight decay of Adam, 0 for other rules.
@@ -71,7 +71,7 @@ class Form:
 
 
 def columns(form: Form, history: "History") -> list[Floats]:
-    """Return the columns `a` and, where the rule has one, `b` of the last step."""
+    """Return the columns `a` and, if the rule has one, `b` of the last step."""
     weights, gradients = history.weights, list(history.gradients)
     if form.max_norm < inf:
         gradients = [g * min(1.0, form.max_norm / norm) for g, norm in zip(gradients, history.norms, strict=True)]
@@ -104,29 +104,30 @@ def _adam(form: Form, gradients: Sequence[Floats]) -> Floats:
     steps = len(gradients)
     root = np.sqrt(square / (1 - form.beta2**steps))
     eps = form.eps / sqrt(1 - form.beta2**steps) if form.is_eps_first else form.eps
-    # Where all gradients were zero and eps is zero too, frameworks give NaN; nothing is updated in earnest.
+    # If all gradients were zero and eps is zero too, frameworks give NaN; nothing is updated in practice.
     direction: Floats = mean / (1 - form.beta1**steps) / np.maximum(root + eps, np.finfo(np.float64).tiny)
     return direction
 
 
 def uncorrected(form: Form, steps: int) -> float:
-    """By what an Adam without bias correction multiplies the learning rate in its step of that number, from 1 on."""
+    """Return the factor by which an Adam without bias correction multiplies the learning rate in a step, counted from
+    1."""
     return (1 - form.beta1**steps) / sqrt(1 - form.beta2**steps)
 
 
 EXPLAINED = 3.0
-"""Root mean square of what an accepted fit leaves, in units of `History.rounding`. Right rules leave at most 0.96 of
-float32 parameters (PyTorch 2.13 and MindSpore 2.10; SGD, momentum, Nesterov, Adam, AdamW; one to six steps); of wrong
-settings the nearest, eps of 1e-6 for 1e-8 after three steps, leaves 148."""
+"""Largest residual of an accepted fit (root mean square), in units of `History.rounding`. Correct rules leave at most
+0.96 for float32 parameters (PyTorch 2.13 and MindSpore 2.10; SGD, momentum, Nesterov, Adam, AdamW; one to six steps);
+the closest wrong setting, eps of 1e-6 instead of 1e-8 after three steps, leaves 148."""
 
 VISIBLE = 3.0
-"""Updates below so many roundings of the weights (root mean square) say nothing of settings."""
+"""Updates smaller than this many roundings of the weights (root mean square) are not evidence about settings."""
 
 KERNEL = 1e-6
 """Relative rounding of an update by the optimizer's own float32 arithmetic, sums of squares and roots included."""
 
 MOST = 0.9
-"""A form that explains this share of the parameters is the optimizer's; some may have an update of their own."""
+"""A form that explains this share of the parameters is the optimizer's; some parameters may have separate updates."""
 
 _BETA1 = (0.9, 0.0, 0.5, 0.8, 0.95, 0.99)
 _BETA2 = (0.999, 0.95, 0.99, 0.98, 0.9, 0.9999)
@@ -134,20 +135,20 @@ _EPS = (1e-8, 3e-7, 1e-5)
 _MOMENTUM = (0.9, 0.5, 0.8, 0.95, 0.99)
 _USUAL_EPS = (1e-8, 1e-6, 1e-5, 1e-7, 1e-10)
 _L2 = (1e-4, 1e-3, 1e-2, 1e-1)
-"""Where the search begins: the values that public trainings have; between them it is refined."""
+"""Start values of a search: those of public trainings; between them it is refined."""
 
-_FEW = 4096  # elements of all parameters together on which the search begins
+_FEW = 4096  # elements of all parameters together with which a search begins
 _ROUNDS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Some parameters of one side over consecutive steps, as flat float64 arrays, parameter behind parameter.
+    """Some parameters of one side over consecutive steps, as flat float64 arrays, one parameter after the other.
 
-    `names` are the parameters, `starts` where each begins, and behind the last. `weights` are those of steps 0 to N,
-    `gradients` those of steps 0 to N-1: as many steps as are known, at least one. `ulps` is the spacing of the
-    parameters' dtype at 1. `norms` are the global norms of the gradients, by step; NaN where they are not known.
-    `is_whole`: the state of the optimizer was zero before the first of the steps. Some elements may stand for all.
+    `names` are the parameters, `starts` the position of each, and the end. `weights` are those of steps 0 to N,
+    `gradients` those of steps 0 to N-1: all known steps, at least one. `ulps` is the spacing of the parameters' dtype
+    at 1. `norms` are the global norms of the gradients, by step; NaN if unknown. `is_whole`: the state of the optimizer
+    was zero before the first of the steps. Some elements may represent all.
     """
 
     names: tuple[str, ...]
@@ -160,12 +161,13 @@ class History:
 
     @cached_property
     def update(self) -> Floats:
-        """w_N - w_(N-1)."""
+        """Return w_N - w_(N-1)."""
         return self.weights[-1] - self.weights[-2]
 
     @cached_property
     def rounding(self) -> Floats:
-        """Half a spacing of the greater weight, and what the optimizer's own arithmetic rounds: of each element."""
+        """Return the rounding of each element: half a spacing of the greater weight, and the rounding of the
+        optimizer's own arithmetic."""
         scale = np.maximum(np.abs(self.weights[-1]), np.abs(self.weights[-2]))
         spacing = np.repeat(self.ulps, np.diff(self.starts)) * 2.0 ** np.floor(
             np.log2(np.maximum(scale, np.finfo(np.float32).tiny))
@@ -175,7 +177,7 @@ class History:
 
     @cached_property
     def is_visible(self) -> NDArray[np.bool_]:
-        """Of each parameter: whether its update is more than rounding."""
+        """Return for each parameter whether its update is more than rounding."""
         return self.rms(self.update / self.rounding) >= VISIBLE
 
     def rms(self, values: Floats) -> Floats:
@@ -184,13 +186,13 @@ class History:
         return found
 
     def until(self, steps: int) -> "History":
-        """Return the same after fewer steps."""
+        """Return the history with fewer steps."""
         return replace(
             self, weights=self.weights[: steps + 1], gradients=self.gradients[:steps], norms=self.norms[:steps]
         )
 
     def thinned(self, size: int) -> "History":
-        """Elements that stand for all, of every parameter some."""
+        """Return the history with some elements of every parameter."""
         each = max(1, size // len(self.names))
         picked = [
             np.unique(np.linspace(start, stop - 1, min(each, stop - start)).astype(np.int64))
@@ -199,12 +201,12 @@ class History:
         return self._picked(picked)
 
     def of(self, chosen: Sequence[int]) -> "History":
-        """Some of the parameters, by number."""
+        """Return the history of some parameters, by number."""
         found = self._picked([np.arange(self.starts[n], self.starts[n + 1]) for n in chosen])
         return replace(found, names=tuple(self.names[n] for n in chosen), ulps=self.ulps[list(chosen)])
 
     def _picked(self, elements: Sequence[NDArray[np.int64]]) -> "History":
-        """Some elements, by parameter."""
+        """Return the history of some elements, by parameter."""
         at = np.concatenate(elements)
         return replace(
             self,
@@ -216,10 +218,10 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a form explains of a history, one entry per parameter.
+    """The result of a form for a history, one entry per parameter.
 
-    `rate` is the learning rate, `decay` learning rate times weight decay; with their standard errors (inf where the
-    parameter tells nothing of it). `misfit` is the root mean square of what is left, in units of rounding.
+    `rate` is the learning rate, `decay` learning rate times weight decay; with their standard errors (inf if the
+    parameter contains no information about it). `misfit` is the root mean square of the residual, in units of rounding.
     """
 
     form: Form
@@ -231,19 +233,19 @@ class Fit:
 
     @property
     def cost(self) -> float:
-        """What a search makes small; no single parameter that follows other rules decides it."""
+        """Return the value that a search minimizes; a single parameter with other rules does not decide it."""
         return float(np.mean(np.log1p(self.misfit**2)))
 
     @cached_property
     def explains(self) -> NDArray[np.bool_]:
-        """Of each parameter: whether nothing but rounding is left, and that by a learning rate: weights that are all
-        alike can stand for gradients of one sign, as weight decay that is none."""
+        """Return for each parameter whether only rounding remains, with a learning rate: equal weights can be mistaken
+        for gradients of one sign, as a weight decay that does not exist."""
         usual = float(np.median(self.rate))
         return (self.misfit <= EXPLAINED) & ((self.rate > 1e-3 * usual) | (self.rate_error > 1e-2 * usual))
 
 
 def either(mask: NDArray[np.bool_], one: Fit, other: Fit) -> Fit:
-    """Return the entries of one fit where the mask is true, else of the other; the form of the other."""
+    """Return the entries of one fit where the mask is true, otherwise of the other; the form is that of the other."""
     names = ("rate", "rate_error", "decay", "decay_error", "misfit")
     return Fit(other.form, **{name: np.where(mask, getattr(one, name), getattr(other, name)) for name in names})
 
@@ -260,13 +262,13 @@ def fit_form(form: Form, history: History) -> Fit:
 
 
 def fit_tied(form: Form, history: History, decay: Floats) -> Fit:
-    """Return the same where the weight decay of each parameter is known: the learning rate alone is fitted."""
+    """Return the same if the weight decay of each parameter is known: only the learning rate is fitted."""
     return fit_form(form, history) if form.is_l2 else _linear(form, history, decay)
 
 
 def _linear(form: Form, history: History, known_decay: Floats | None = None) -> Fit:
     def sums(values: NDArray[Any]) -> Floats:
-        """Of each parameter."""
+        """Return the sum for each parameter."""
         found: Floats = np.add.reduceat(values, history.starts[:-1])
         return found
 
@@ -284,7 +286,7 @@ def _linear(form: Form, history: History, known_decay: Floats | None = None) -> 
         b = rest[0]
         bb, ab, bu = sums(b * b), sums(a * b), sums(b * u)
         determinant = aa * bb - ab * ab
-        # A column that says nothing beside the other (weights of zero) is left out.
+        # A column without information in addition to the other (weights of zero) is left out.
         is_both = determinant > 1e-9 * np.maximum(aa * bb, 1e-300)
         safe = np.where(is_both, determinant, 1.0)
         rate = np.where(is_both, (au * bb - bu * ab) / safe, rate)
@@ -300,14 +302,14 @@ def _linear(form: Form, history: History, known_decay: Floats | None = None) -> 
 
 
 def fit(history: History) -> Fit:
-    """Return the form that explains one side best, of all its parameters together; parameters keep their own
+    """Return the form that explains one side best, for all its parameters together; parameters keep their own
     factors."""
     few = history.thinned(_FEW)
     best: Fit | None = None
     for forms in _searched(history):
         found = min((fit_form(form, few) for form in forms), key=lambda one: one.cost)
         found = refine(found.form, history)
-        # Clipping can look like moments that nobody sets: of two explanations the one with round numbers counts.
+        # Clipping can look like unusual moments: of two explanations, the one with round numbers is used.
         is_rounder = is_round(found.form) and _is_accepted(found, history)
         is_better = best is None or found.cost < best.cost - 1e-3
         if is_better or (best is not None and is_rounder and not is_round(best.form)):
@@ -319,10 +321,10 @@ def fit(history: History) -> Fit:
 
 
 def simplest(found: Fit, history: History) -> Fit:
-    """Return the fit of the form with the roundest numbers that leaves no more than `found` does.
+    """Return the fit of the form with the roundest numbers whose residual is not greater than that of `found`.
 
-    Numbers that the updates hardly show (a small eps) become usual ones. Of an odd eps, the place where it is added and
-    clipping are the other explanations.
+    Numbers that have almost no effect on the updates (a small eps) become usual ones. An unusual eps is also explained
+    by the place where it is added, or by clipping.
     """
     few = history.thinned(_FEW)
     best, allowed = fit_form(found.form, few), _no_more(fit_form(found.form, few))
@@ -337,7 +339,7 @@ def simplest(found: Fit, history: History) -> Fit:
 
 
 def _no_more(found: Fit) -> Floats:
-    """What another form may leave of each parameter to be as good as this one."""
+    """Return the largest residual of each parameter with which another form is as good as this one."""
     return np.maximum(EXPLAINED / 2, 1.1 * found.misfit)
 
 
@@ -347,8 +349,7 @@ def _first_within(allowed: Floats, history: History, forms: Iterable[Form]) -> F
 
 
 def _with_usual_eps(form: Form, history: History) -> Iterator[Form]:
-    """Yield the form with an eps that people write down, added before or after the correction, with or without
-    clipping."""
+    """Yield the form with a usual eps, added before or after the correction, with or without clipping."""
     root = sqrt(1 - form.beta2 ** len(history.gradients))
     places = [(False, form.eps), (True, form.eps * root)] if not form.is_eps_first else [(True, form.eps)]
     for is_first, eps in places:
@@ -359,7 +360,7 @@ def _with_usual_eps(form: Form, history: History) -> Iterator[Form]:
         return
     limit = norms[-1] if form.max_norm == inf else form.max_norm
     if form.max_norm < inf and form.max_norm > min(norms):
-        return  # a limit between the norms shows by itself
+        return  # a limit between the norms is visible by itself
     for is_first, eps in places:
         for usual in _USUAL_EPS:
             clipped = _rounded(
@@ -377,7 +378,7 @@ def _rounded(form: Form, name: str) -> Form:
 
 
 def rounded(found: Fit, history: History, name: str) -> Fit:
-    """Return the fit with two digits of a number, where that leaves no more."""
+    """Return the fit with two digits of a number, if its residual is not greater."""
     return _first_within(_no_more(found), history, [_rounded(found.form, name)]) or found
 
 
@@ -394,19 +395,19 @@ def _is_accepted(found: Fit, history: History) -> bool:
 
 
 def is_round(form: Form) -> bool:
-    """Return whether the moments of a form are numbers that people write down."""
+    """Return whether the moments of a form are usual numbers."""
     return all(is_written(value) for value in (form.momentum, form.beta1, form.beta2))
 
 
 def is_written(value: float) -> bool:
-    """Return whether a number has at most two digits, itself or, of one above 0.5, its distance to 1; within a
-    thousandth."""
+    """Return whether a number, or for one above 0.5 its distance to 1, has at most two digits, within a thousandth."""
     values = (value, 1 - value) if value > 0.5 else (value,)
     return any(abs(float(f"{x:.1e}") - x) <= 1e-3 * abs(x) for x in values)
 
 
 def _searched(history: History) -> Iterator[list[Form]]:
-    """Where searches begin, simple rules first; rules with a state only where all of its steps are known."""
+    """Yield the forms with which searches begin, simple rules first; rules with a state only if all of its steps are
+    known."""
     yield [Form(Rule.SGD)]
     if not history.is_whole:
         return
@@ -426,15 +427,14 @@ def _searched(history: History) -> Iterator[list[Form]]:
 
 
 def refine(form: Form, history: History, chosen: Sequence[str] = ()) -> Fit:
-    """Return the best form near one, by Gauss-Newton on those numbers of it that its rule has, or on the chosen
-    ones."""
+    """Return the best form near one, by Gauss-Newton on the numbers that its rule has, or on the chosen ones."""
     best = fit_form(form, history)
     names = list(chosen or _free(form, len(history.gradients)))
     damping = 1e-3
     for _ in range(_ROUNDS if names else 0):
         if best.misfit.max() < 0.7:
             break
-        scale = 1.0 / np.sqrt(1.0 + best.misfit**2)  # so that parameters that follow no form do not decide
+        scale = 1.0 / np.sqrt(1.0 + best.misfit**2)  # so that parameters that do not follow a form have no influence
         weight = np.repeat(scale / np.sqrt(np.diff(history.starts)), np.diff(history.starts))
         base = _left(best, history) * weight
         jacobian = np.stack(
@@ -472,8 +472,7 @@ def _free(form: Form, steps: int) -> list[str]:
 
 
 def _moved(form: Form, name: str, by: float) -> Form:
-    """Return the form with one number moved on a scale on which it is free: the logarithm of it, or of its distance to
-    1."""
+    """Return the form with one number changed on an unbounded scale: its logarithm, or that of its distance to 1."""
     value = getattr(form, name)
     if name in ("beta1", "beta2", "momentum"):
         moved = min(max(1 - (1 - value) * float(np.exp(by)), 0.0), 1 - 1e-7)
@@ -483,7 +482,7 @@ def _moved(form: Form, name: str, by: float) -> Form:
 
 
 def _left(found: Fit, history: History) -> Floats:
-    """What a fit leaves of each element, in units of rounding."""
+    """Return the residual of a fit for each element, in units of rounding."""
     sizes = np.diff(history.starts)
     a, *rest = columns(found.form, history)
     if found.form.is_l2:

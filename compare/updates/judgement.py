@@ -1,8 +1,8 @@
-"""The updates of all parameters of two dumps, judged together: settings where they can be fitted, else noise.
+"""Judge the updates of all parameters of two dumps together: by settings if they can be fitted, otherwise by noise.
 
-Arrays are flat and float64, element beside element on both sides. An excess is a difference in units of what is
-allowed: more than 1 differs; NaN where nothing can be said. Noise is judged by medians over elements, because Adam
-turns tiny gradients into whole steps of either sign, and noise decides the sign of what is smaller than itself.
+Arrays are flat and float64, with corresponding elements on both sides. An excess is a difference in units of the
+allowed one: above 1 it differs; NaN if unknown. Noise is judged by medians over elements, because Adam turns tiny
+gradients into whole steps of either sign, and noise decides the sign of a gradient that is smaller than the noise.
 """
 
 from collections import Counter
@@ -19,54 +19,56 @@ from .fit import Floats, History
 from .settings import compare_settings, frozen
 
 _LIMIT = 1.5
-"""An update may be so many times as far apart as gradients and rounding explain. Clean pairs of six optimizers, order
-of sums and bfloat16 inputs of products, MindSpore and PyTorch, six steps: at most 1.03. Of wrong settings, after one
-update: weight decay of 0.01 for 0.1 reaches 21, learning rates 34 (1.2 times) and 173 (twice)."""
+"""Largest ratio of the difference of an update to the difference that gradients and rounding explain. Clean pairs of
+six optimizers, order of sums and bfloat16 inputs of products, MindSpore and PyTorch, six steps: at most 1.03. Wrong
+settings, after one update: a weight decay of 0.01 instead of 0.1 reaches 21, learning rates 34 (1.2 times) and 173
+(twice)."""
 
 _NOISY = 3.0
-"""Elements whose gradient is smaller than so many times the median noise of gradients are left out."""
+"""Elements whose gradient is smaller than this multiple of the median noise of gradients are left out."""
 
 _ENOUGH = 0.1
-"""The share of elements that must be left."""
+"""The share of elements that must remain."""
 
 DRIFT_OF_SMALL = 2e-2
-"""The same for vectors around zero, biases for instance: those that began at zero are nothing but updates, and as far
-apart as gradients are. Clean pairs: at most 5e-3."""
+"""Limit of the drift of vectors around zero, such as biases: those that began at zero consist of updates, and differ as
+much as gradients do. Clean pairs: at most 5e-3."""
 
 _ROUNDED, _ROUNDED_TAIL = 8.0, 32.0
-"""Without a step before, weights differ by rounding alone if the median element differs by up to so many units in the
-last place of their root mean square, and 98 % of the elements by up to `_ROUNDED_TAIL` of them. Clean pairs in float32,
-another order of sums, the third step of six nets in two sizes: 43 of 48 within; median up to 2.3, 98 % up to 7 units.
-Five drift further, because noise changed a discrete decision, or amplifies."""
+"""If the previous step is unknown, weights differ only by rounding if the median element differs by up to `_ROUNDED`
+units in the last place of their root mean square, and 98 % of the elements by up to `_ROUNDED_TAIL`. Clean pairs in
+float32, another order of sums, the third step of six nets in two sizes: 43 of 48 within; median up to 2.3, 98 % up to 7
+units. Five drift further, because noise changed a discrete decision, or amplifies."""
 
 _TAIL = 0.98
 
 _SENSITIVE = 50.0
-"""Where products round to bfloat16, the gradients of a step differ by 80 to 400 times the drift that such gradients
-make (clean pairs, three steps); where only the weights differ, by 4 to 26 times (weight decay of the norms, missing
+"""If products round to bfloat16, the gradients of a step differ by 80 to 400 times the drift that such gradients cause
+(clean pairs, three steps); if only the weights differ, by 4 to 26 times (weight decay of the norms, missing
 clipping)."""
 
 _NEAR = 0.02
-"""Without gradients, updates that are nearer (relative) agree; bfloat16 inputs of products make up to 0.007."""
+"""Without gradients, updates with a smaller relative difference agree; bfloat16 inputs of products cause up to
+0.007."""
 
 _IN_LINE = 10.0
-"""The noise of a gradient that is nothing but rounding error is at most this many times that of the median parameter:
-more is a gradient that a fault changed. Key biases before a softmax, clean pairs in float32, bfloat16 and float16: at
-most 3."""
+"""The noise of a gradient that is only rounding error is at most this multiple of that of the median parameter: more is
+a gradient that a fault changed. Key biases before a softmax, clean pairs in float32, bfloat16 and float16: at most
+3."""
 
 _OUTLYING = 10.0
-"""The updates of an element may be so many times as far apart as the golden's largest update of all parameters. Noise
-turns an update around at most, which is twice its size; an element or a shard that was overwritten is far beyond."""
+"""Largest difference of the updates of an element, in units of the golden's largest update of all parameters. Noise can
+at most reverse an update, which is twice its size; an overwritten element or shard is far beyond."""
 
-_FAR = 0.05  # a factor of two updates that is nearer to 1 is none
-_CLEAR = 4.0  # a pattern leaves less than this share of the difference
-_SAME = 0.1  # factors that are nearer are one
+_FAR = 0.05  # a factor of two updates closer to 1 is treated as 1
+_CLEAR = 4.0  # residual of a pattern, as a share of the difference
+_SAME = 0.1  # factors with a smaller difference are equal
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """One parameter of one side over consecutive steps: weights and gradients of every step, None where a gradient is
-    not known; that of the last step may be missing. `ulp` is the spacing of its dtype at 1."""
+    """One parameter of one side over consecutive steps: weights and gradients of every step, None if a gradient is
+    unknown; that of the last step may be missing. `ulp` is the spacing of its dtype at 1."""
 
     weights: tuple[Floats, ...]
     gradients: tuple[Floats | None, ...] = ()
@@ -74,14 +76,14 @@ class Track:
 
     @property
     def known_updates(self) -> int:
-        """Return how many updates have their gradient, from the first on."""
+        """Return the number of updates with a known gradient, from the first on."""
         missing = next((n for n, g in enumerate(self.gradients) if g is None), len(self.gradients))
         return min(missing, len(self.weights) - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """One parameter of both sides. `is_aligned`: element is beside element; `is_vector`: it has one axis at most."""
+    """One parameter of both sides. `is_aligned`: the elements correspond; `is_vector`: it has at most one axis."""
 
     name: str
     golden_name: str
@@ -97,7 +99,7 @@ class Parameter:
 
     @property
     def is_comparable(self) -> bool:
-        """Return whether the elements of one side can be held against the other's."""
+        """Return whether the elements of one side can be compared with those of the other."""
         return self.is_aligned and self.target.weights[0].shape == self.golden.weights[0].shape
 
 
@@ -109,11 +111,11 @@ def judge(
     norms: tuple[Sequence[float], Sequence[float]] = ((), ()),
     is_whole: bool = True,
 ) -> UpdateJudgement:
-    """Return the update that led to the weights at place `at` of every track, which are those of step `step`.
+    """Judge the update that led to the weights at position `at` of every track, which are those of step `step`.
 
     `norms` are the global norms of the gradients of each step but the last, of target and golden. `is_whole`: the
-    tracks begin with the first step of the runs, so that states of optimizers began at zero. Where `at` is 0 there is
-    no step before, and weights are judged by how far they have drifted.
+    tracks begin with the first step of the runs, so that states of optimizers began at zero. If `at` is 0 there is no
+    previous step, and weights are judged by their drift.
     """
     noises = [_gradient_noise(p, at) for p in parameters]
     are_rounding = _rounding_alone(noises)
@@ -164,53 +166,54 @@ def judge(
 
 
 def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> UpdateVerdict:
-    """Return the verdict on a parameter by how far beyond the limit it is."""
+    """Return the verdict on a parameter by its excess over the limit."""
     status = Status.UNSEEN if isnan(excess) else Status.DIFFERS if excess > 1 else Status.AGREES
     return UpdateVerdict(name, golden_name, status, basis, 0.0 if isnan(excess) else float(excess))
 
 
 def verdict_of_weights(name: str, golden_name: str, excess: float, *, is_rounded: bool) -> UpdateVerdict:
-    """Return the verdict on a parameter of which no step before is known: it agrees only if its weights differ by
-    rounding alone; `excess` is how far beyond run-to-run drift they are."""
+    """Return the verdict on a parameter whose previous step is unknown: it agrees only if its weights differ by
+    rounding; `excess` is that over run-to-run drift."""
     verdict = verdict_of(name, golden_name, Basis.DRIFT, excess)
     is_open = verdict.status is Status.AGREES and not is_rounded
     return replace(verdict, status=Status.DRIFTED) if is_open else verdict
 
 
 def rounding_excess(apart: float, scale: float, ulp: float) -> float:
-    """Return a difference of weights in units of the rounding that is allowed where no step before is known; `scale` is
-    the root mean square of the weights."""
+    """Return a difference of weights in units of the allowed rounding if the previous step is unknown; `scale` is the
+    root mean square of the weights."""
     return excess_of(apart, _ROUNDED * ulp * scale)
 
 
 def drift_of_gradients(noises: Sequence[float]) -> list[float]:
-    """Return how far the weights of each parameter may have drifted, as a share of their size, where its gradient
-    differs by such a share in this step (NaN: not known): by its own noise, or by that of the median parameter."""
+    """Return the possible drift of the weights of each parameter, relative to their size, by the relative difference of
+    its gradient in this step (NaN: unknown): by its own noise, or by that of the median parameter."""
     known = [one for one in noises if one >= 0]
     usual = float(np.median(known)) if known else 0.0
-    # A gradient that is all noise says nothing of the drift.
+    # A gradient that is only noise is not evidence about the drift.
     return [max(each for each in (0.0, usual, one) if each * _NOISY < 1) / _SENSITIVE for one in noises]
 
 
 def drift_excess(
     apart: float, mean: float, scale: float, is_vector: bool, ulp: float = 0.0, explained: float = 0.0
 ) -> float:
-    """Return the excess of how far the weights are apart, where no step before is known; of a vector around zero, which
-    the gain of a normalisation is not, more is allowed. `scale` is their root mean square, `explained` the drift that
+    """Return the excess of the difference of weights if the previous step is unknown; the limit is higher for a vector
+    around zero, which the gain of a normalization is not. `scale` is their root mean square, `explained` the drift that
     the noise of gradients explains."""
     is_around_zero = is_vector and abs(mean) < 0.9 * scale
     return excess_of(apart, (max(DRIFT_OF_SMALL if is_around_zero else DRIFT, explained) + ulp) * scale)
 
 
 def excess_of(apart: float, allowed: float) -> float:
-    """Return a difference in units of what is allowed."""
+    """Return a difference in units of the allowed one."""
     return apart / allowed if allowed else nan if apart else 0.0
 
 
 def _history(
     names: tuple[str, ...], tracks: Sequence[Track], norms: Sequence[float], at: int, is_whole: bool
 ) -> History:
-    """Tracks side by side, as far as all of them go; of a run whose beginning is not there the last update alone."""
+    """Return the tracks together, for the steps that all of them have; only the last update of a run whose beginning is
+    missing."""
     steps = min(track.known_updates for track in tracks)
     first, last = (0, steps) if is_whole else (at - 1, at)
     gradients = [[g for g in track.gradients[first:last] if g is not None] for track in tracks]
@@ -226,7 +229,7 @@ def _history(
 
 
 def _drift(p: Parameter, explained: float) -> float:
-    """Without the step before: median |w_t - w_g| in units of the allowed drift."""
+    """Return median |w_t - w_g| in units of the allowed drift, if the previous step is unknown."""
     target, golden = p.target.weights[0], p.golden.weights[0]
     if not p.is_comparable or not target.size:
         return nan
@@ -235,9 +238,9 @@ def _drift(p: Parameter, explained: float) -> float:
 
 
 def _is_rounded(p: Parameter) -> bool:
-    """Return whether the weights of both sides differ by rounding alone, where no step before is known.
+    """Return whether the weights of both sides differ only by rounding, if the previous step is unknown.
 
-    An element whose gradient is not zero, but no greater than its noise, may have any update, as an optimizer that
+    An element whose gradient is not zero, but not greater than its noise, may have any update, as an optimizer that
     divides by the size of gradients makes whole updates of it.
     """
     target, golden = p.target.weights[0], p.golden.weights[0]
@@ -255,13 +258,13 @@ def _is_rounded(p: Parameter) -> bool:
 
 
 def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, float]]:
-    """Return one parameter whose settings are not known: the verdict, and the pattern of the difference."""
+    """Return the verdict on one parameter whose settings are unknown, and the pattern of the difference."""
     if not p.is_comparable:
         return verdict_of(p.name, p.golden_name, Basis.UPDATES, nan), (UpdateCause.UNKNOWN, 0.0)
     target, golden = p.target, p.golden
     before = golden.weights[at - 1]
     ours, theirs = target.weights[at] - target.weights[at - 1], golden.weights[at] - before
-    # Half a spacing at the median weight on each side, as of `History.rounding`.
+    # Half a spacing at the median weight on each side, as in `History.rounding`.
     scale = max(_median(golden.weights[at]), float(np.finfo(np.float32).tiny))
     rounding = 2 * float(0.5 * golden.ulp * 2.0 ** np.floor(np.log2(scale)))
     pattern = _pattern(ours, theirs, before, rounding)
@@ -270,7 +273,7 @@ def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, 
         basis, excess = Basis.GRADIENTS, _by_gradients(ours, theirs, gradients[0], gradients[1], rounding)
     else:
         basis, apart, allowed = Basis.UPDATES, _median(ours - theirs), _NEAR * _median(theirs) + rounding
-        # Beyond that only what one factor or weight decay explains mostly differs for sure.
+        # Beyond that, only a difference that mostly follows one factor or weight decay is certain.
         excess = excess_of(apart, allowed) if apart <= allowed or pattern[0] is not UpdateCause.UNKNOWN else nan
     if pattern[0] in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_HERE):
         excess = inf
@@ -279,19 +282,19 @@ def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, 
 
 @dataclass(frozen=True, slots=True)
 class GradientNoise:
-    """How far the two sides' gradients of one parameter differ (`apart`), and how large they are; NaN: not known."""
+    """The difference of the two sides' gradients of one parameter (`apart`), and their size; NaN: unknown."""
 
     apart: float = nan
     size: float = nan
 
     @property
     def is_all(self) -> bool:
-        """Return whether the gradient is no greater than its noise allows to judge."""
+        """Return whether the gradient is too small, relative to its noise, to be judged."""
         return self.apart > 0 and self.apart * _NOISY >= self.size
 
 
 def _gradient_noise(p: Parameter, at: int) -> GradientNoise:
-    """Of the steps until `at` the one whose gradient is clearest."""
+    """Return the noise of the gradient that is clearest among the steps until `at`."""
     found = [
         GradientNoise(_median(t - g), _median(g))
         for t, g in zip(p.target.gradients[: at + 1], p.golden.gradients[: at + 1], strict=False)
@@ -301,11 +304,11 @@ def _gradient_noise(p: Parameter, at: int) -> GradientNoise:
 
 
 def _rounding_alone(noises: Sequence[GradientNoise]) -> list[bool]:
-    """Return of each parameter whether its gradient is nothing but rounding error on both sides.
+    """Return for each parameter whether its gradient is only rounding error on both sides.
 
     That of a key bias before a softmax is: the sum over the row is zero. An optimizer that divides by the size of
     gradients makes whole updates of it, which are arbitrary. The gradients of most parameters must be clear, and this
-    one must differ by no more than theirs do.
+    one must not differ by more than theirs do.
     """
     known = [one.apart for one in noises if one.apart >= 0]
     clear = [one.apart for one in noises if one.apart >= 0 and not one.is_all]
@@ -316,14 +319,14 @@ def _rounding_alone(noises: Sequence[GradientNoise]) -> list[bool]:
 
 
 def _amplified(verdict: UpdateVerdict, is_rounding: bool) -> UpdateVerdict:
-    """Return the verdict, or that a parameter agrees whose gradient is rounding error alone."""
+    """Return the verdict; a parameter whose gradient is only rounding error agrees."""
     if not is_rounding or verdict.status is Status.AGREES:
         return verdict
     return replace(verdict, status=Status.AGREES, basis=Basis.ROUNDING, excess=0.0)
 
 
 def _gradients_until(track: Track, at: int) -> list[Floats]:
-    """Return the known gradients of the steps before a place; none where that of the last is not known."""
+    """Return the known gradients of the steps before a position; empty if that of the last is unknown."""
     found = track.gradients[:at]
     return [g for g in found if g is not None] if len(found) == at and found[-1] is not None else []
 
@@ -331,9 +334,9 @@ def _gradients_until(track: Track, at: int) -> list[Floats]:
 def _by_gradients(
     ours: Floats, theirs: Floats, target: Sequence[Floats], golden: Sequence[Floats], rounding: float
 ) -> float:
-    """median |U_t - U_g| / (_LIMIT * (median |g_t - g_g| / median |g_g| * median |U_g| + rounding)).
+    """Return median |U_t - U_g| / (_LIMIT * (median |g_t - g_g| / median |g_g| * median |U_g| + rounding)).
 
-    Of several steps the greatest relative difference of gradients counts, because momentum remembers it.
+    The greatest relative difference of gradients of all steps is used, because momentum keeps it.
     """
     clear = np.abs(golden[-1]) >= _NOISY * _median(target[-1] - golden[-1])
     if clear.sum() < max(1.0, _ENOUGH * clear.size):
@@ -345,8 +348,8 @@ def _by_gradients(
 
 
 def _outliers(parameters: Sequence[Parameter], at: int) -> list[float]:
-    """max |U_t - U_g| / (_OUTLYING * (max |U_g| of all parameters + rounding)), which medians over elements do not
-    show; NaN where elements cannot be held against each other."""
+    """Return max |U_t - U_g| / (_OUTLYING * (max |U_g| of all parameters + rounding)), which medians over elements do
+    not show; NaN if elements cannot be compared."""
     known = [p for p in parameters if p.is_comparable and p.golden.weights[0].size]
     updates = [_largest(p.golden.weights[at] - p.golden.weights[at - 1]) for p in known]
     usual = max(updates, default=0.0)
@@ -364,7 +367,8 @@ def _largest(values: Floats) -> float:
 
 
 def _pattern(ours: Floats, theirs: Floats, before: Floats, rounding: float) -> tuple[UpdateCause, float]:
-    """What explains most of the difference of two updates, if anything simple does; the factor of a learning rate."""
+    """Return the simple cause, if any, that explains most of the difference of two updates; and the factor of a
+    learning rate."""
     if not ours.any() and _median(theirs) > rounding:
         return UpdateCause.NOT_UPDATED, 0.0
     if not theirs.any() and _median(ours) > rounding:
@@ -388,8 +392,11 @@ def _median(values: Floats) -> float:
 
 
 def _grouped(patterns: Mapping[str, tuple[UpdateCause, float]], agreeing: int) -> Iterator[UpdateDifference]:
-    """Parameters of one cause together: a single parameter shows a pattern by chance, so of several causes the one that
-    most parameters show is that of all, and none where less than a third does."""
+    """Yield the parameters of one cause together.
+
+    A single parameter shows a pattern by chance: of several causes, the one that most parameters show is that of all;
+    there is none if fewer than a third show it.
+    """
     one_sided = UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_HERE
     of_cause = [[name for name, pattern in patterns.items() if pattern[0] is cause] for cause in one_sided]
     yield from frozen(of_cause[0], of_cause[1], agreeing)

@@ -1,8 +1,8 @@
-"""Two sides' updates by the settings that explain each: which differ, and for which parameters.
+"""Compare the updates of two sides by the settings that explain each: which differ, and for which parameters.
 
-The form that explains the golden's updates is held against the target's own weights and gradients. Where it leaves no
-more than the target's own form does, the forms are equal as far as the steps show, and the learning rate and weight
-decay of each parameter are compared within their standard errors.
+The form that explains the golden's updates is applied to the target's own weights and gradients. If its residual is not
+greater than that of the target's own form, the forms are equal as far as the steps show, and the learning rate and
+weight decay of each parameter are compared within their standard errors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,20 +32,20 @@ from .fit import (
 )
 
 RATE = 2e-4
-"""Learning rates that are nearer (relative) are equal: fitted ones of one optimizer scatter by at most 2e-5
-(`msprobe.compare.updates.fit.EXPLAINED` says on what)."""
+"""Learning rates with a smaller relative difference are equal: fitted ones of one optimizer scatter by at most 2e-5
+(for the data of `msprobe.compare.updates.fit.EXPLAINED`)."""
 
 DECAY = 1e-3
-"""The same of weight decay times learning rate."""
+"""The same for weight decay times learning rate."""
 
 ERRORS = 6.0
-"""Differences within so many standard errors are none."""
+"""Number of standard errors within which values are equal."""
 
 FORM = 2.0, 1.5
-"""Another side's form explains as well as the own one up to this misfit, and up to this many times the own one's. Clean
-pairs: at most 1.2; beta2 of 0.99 for 0.999 after two steps: 1460."""
+"""The other side's form explains equally well up to this misfit, and up to this multiple of that of the own form. Clean
+pairs: at most 1.2; beta2 of 0.99 instead of 0.999 after two steps: 1460."""
 
-_MATCH = 1e-3  # a ratio of learning rates that is so near to what another cause would make may be that
+_MATCH = 1e-3  # relative difference of a ratio of learning rates up to which another cause may explain it
 BETAS = ((0.9, 0.999), (0.9, 0.95), (0.9, 0.98))
 _FIELDS = {
     "momentum": UpdateCause.MOMENTUM,
@@ -62,8 +62,8 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """One entry per parameter. `is_known`: both sides' updates are explained, so settings decide; `excess` is how far
-    beyond the limit they are apart (more than 1 differs)."""
+    """One entry per parameter. `is_known`: the updates of both sides are explained, so settings decide; `excess` is the
+    difference in units of the limit (above 1 it differs)."""
 
     is_known: Bools
     excess: Floats
@@ -73,8 +73,8 @@ class Compared:
 def compare_settings(target: History, golden: History, at: int) -> Compared:
     """Compare the update that led to step `at`; both histories have the same parameters in the same order.
 
-    Steps behind `at` only help to tell causes apart. Whether eps is added before or after the bias correction is no
-    difference: the frameworks have it in two ways.
+    Steps after `at` only help to distinguish causes. It is not a difference whether eps is added before or after the
+    bias correction: the frameworks differ in that.
     """
     return _Comparison(target, golden, at).compared()
 
@@ -90,8 +90,8 @@ class _Comparison:
         return fit(self._histories[0]), fit(self._histories[1])
 
     def _own(self, side: int, steps: int) -> Fit:
-        """Return the form of one side on an earlier step; where its place is not known, the eps of each step is
-        another."""
+        """Return the form of one side on an earlier step; if the place of its eps is unknown, the eps of each step is
+        different."""
         form, history = self._fits[side].form, self._histories[side].until(steps)
         found = fit_form(form, history)
         if form.is_adaptive and not found.explains.all():
@@ -125,7 +125,7 @@ class _Comparison:
             agreeing = int((is_known & ~named).sum())
             found += [replace(one, parameters=_names(target, named), agreeing=agreeing) for one in changed]
         causes = {one.cause for one in changed}
-        if differing.any() and UpdateCause.RULE not in causes:  # with another rule, learning rates mean something else
+        if differing.any() and UpdateCause.RULE not in causes:  # with another rule, learning rates have another meaning
             found += self._rate_differences(common, other, differing & (rate > 1), is_known)
         if differing.any() and UpdateCause.WEIGHT_DECAY not in causes:
             found += self._decay_differences(common, other, differing & (decay > 1), is_known & (decay <= 1))
@@ -133,23 +133,24 @@ class _Comparison:
         return Compared(is_known | is_frozen, np.where(is_frozen, inf, excess), tuple(found))
 
     def _crossed(self, golden: Fit, target: History, own: Fit) -> Fit:
-        """Return the golden's form on the target, also with its eps added at the other place."""
+        """Return the golden's form applied to the target, also with its eps added at the other place."""
         crossed = fit_form(golden.form, target)
         if not golden.form.is_adaptive or (crossed.misfit <= _allowed(own)).all():
             return crossed
         moved = replace(golden.form, is_eps_first=not golden.form.is_eps_first)
         return min((crossed, fit_form(moved, target)), key=lambda one: one.cost)
 
-    # What differs.
+    # The differences.
 
     def _unexplained(self, differing: Bools) -> Bools:
-        """Return the parameters that the golden's form does not explain, of the last step, which shows most."""
+        """Return the parameters that the golden's form does not explain in the last step, which contains the most
+        information."""
         own, other = self._fits
         crossed = self._crossed(other, self._histories[0], own)
         return differing & own.explains & (crossed.misfit > _allowed(own))
 
     def _change(self, wrong: Bools) -> tuple[Form, Sequence[UpdateDifference]]:
-        """Return the form that explains the target, and what of the golden's is changed in it; of the last step."""
+        """Return the form that explains the target in the last step, and the differences from the golden's."""
         numbers = np.flatnonzero(wrong)
         own, other = self._fits
         return _changed(own.form, other.form, self._histories[0].of(numbers.tolist()), other.rate[numbers])
@@ -165,14 +166,14 @@ class _Comparison:
             found = UpdateDifference(
                 UpdateCause.LEARNING_RATE, _names(target, chosen), agreeing, *rates, factor, residual=residual
             )
-            yield found if agreeing else self._behind(found, factor, chosen)
+            yield found if agreeing else self._cause_of_rate(found, factor, chosen)
 
-    def _behind(self, rate: UpdateDifference, factor: float, chosen: Bools) -> UpdateDifference:
-        """Return the cause of a difference of all learning rates: bias correction or clipping, where these make just
-        that.
+    def _cause_of_rate(self, rate: UpdateDifference, factor: float, chosen: Bools) -> UpdateDifference:
+        """Return the cause of a difference of all learning rates: bias correction or clipping, if these cause exactly
+        that factor.
 
-        Over several steps that can hardly be by chance. With one step, they are the simpler explanation where the
-        learning rates are no round multiple of each other.
+        Over several steps this is hardly by chance. For one step, they are the simpler explanation if the learning
+        rates are not round multiples of each other.
         """
         form = self._fits[0].form
         ratios = [self._ratio(steps, chosen) for steps in range(1, self._steps + 1)]
@@ -222,10 +223,10 @@ class _Comparison:
 
 
 def frozen(not_updated: Sequence[str], updated_here: Sequence[str], agreeing: int) -> Iterator[UpdateDifference]:
-    """Yield the parameters that one side alone did not update.
+    """Yield the parameters that only one side did not update.
 
-    Where a side updates none of several parameters, its learning rate is 0: one setting is a simpler explanation than
-    that all of them are frozen.
+    If a side updates none of several parameters, its learning rate is 0: one setting is a simpler explanation than
+    freezing all of them.
     """
     is_all = not agreeing and not (not_updated and updated_here)
     for cause, names, ours, theirs in (
@@ -241,7 +242,8 @@ def frozen(not_updated: Sequence[str], updated_here: Sequence[str], agreeing: in
 
 
 def by_another(rate: UpdateDifference, other: Explanation, *, is_certain: bool, is_simpler: bool) -> UpdateDifference:
-    """Return a difference of learning rates with another explanation that leaves as little: which of them counts."""
+    """Return a difference of learning rates with another explanation that leaves an equal residual, the more likely one
+    first."""
     if not (is_certain or is_simpler):
         return replace(rate, possible=(other.cause,), others=(other,))
     of_rate = Explanation(UpdateCause.LEARNING_RATE, rate.target, rate.golden, rate.residual)
@@ -257,13 +259,13 @@ def _allowed(own: Fit) -> Floats:
 def _rate_excess(ours: Fit, theirs: Fit) -> Floats:
     scale = np.maximum(np.abs(theirs.rate), np.finfo(np.float64).tiny)
     allowed = np.maximum(RATE * scale, ERRORS * np.hypot(ours.rate_error, theirs.rate_error))
-    with np.errstate(over="ignore"):  # from a golden rate of 0 any other may be as far away as can be
+    with np.errstate(over="ignore"):  # a golden rate of 0: the relative difference is unlimited
         excess: Floats = np.abs(ours.rate - theirs.rate) / allowed
     return excess
 
 
 def _decay_excess(ours: Fit, theirs: Fit, ulps: Floats) -> Floats:
-    """Of learning rate times weight decay; 0 where another learning rate alone explains it."""
+    """Return the excess of learning rate times weight decay; 0 if another learning rate alone explains it."""
     error = np.hypot(ours.decay_error, theirs.decay_error)
     scale = np.maximum(np.abs(ours.decay), np.abs(theirs.decay))
     # Kernels multiply by 1 - lr * wd, which is rounded once for all elements.
@@ -282,7 +284,7 @@ def _decay(found: Fit) -> Floats:
 
 
 def _alike(values: Floats, chosen: Bools) -> Iterator[Bools]:
-    """Return the chosen parameters in groups of nearly one value, largest group first."""
+    """Yield the chosen parameters in groups of nearly equal values, largest group first."""
     left = chosen.copy()
     found = []
     while left.any():
@@ -294,10 +296,11 @@ def _alike(values: Floats, chosen: Bools) -> Iterator[Bools]:
 
 
 def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[Form, Sequence[UpdateDifference]]:
-    """Return the setting that makes the golden's form the target's: a single one where that explains it, else all.
+    """Return the setting that converts the golden's form to the target's: a single one if that explains it, otherwise
+    all.
 
-    Of several that do, those first that leave the learning rate at the golden's, then round numbers; those that are as
-    good as the first may be it. All that were tried are listed with what they leave.
+    Of several such settings, those come first that keep the golden's learning rate, then those with round numbers;
+    those that are equally good are possible causes. All that were tried are listed with their residuals.
     """
     theirs = replace(theirs, is_eps_first=ours.is_eps_first)
     allowed = _allowed(fit_form(ours, target))
@@ -336,13 +339,14 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[F
 
 
 def _difference(name: str, ours: Form, theirs: Form) -> UpdateDifference:
-    """Return that one number of two forms differs; None for one that is infinite, where gradients are not clipped."""
+    """Return the difference of one number of two forms; None instead of an infinite one, if gradients are not
+    clipped."""
     target, golden = (None if getattr(form, name) == inf else getattr(form, name) for form in (ours, theirs))
     return UpdateDifference(_FIELDS[name], (), 0, target, golden)
 
 
 def _single_changes(ours: Form, theirs: Form, target: History) -> Iterator[tuple[str, Form, bool]]:
-    """Yield the golden's form with one number changed, and whether that is then to be searched, or taken as it is."""
+    """Yield the golden's form with one number changed, and whether that number is to be searched, or used as it is."""
     if theirs.is_adaptive:
         for name in ("beta1", "beta2", "eps"):
             if name == "eps" or len(target.gradients) > 1:

@@ -1,13 +1,14 @@
-"""Updates of which only statistics are known: whether a parameter moved at all, and how far its statistics did.
+"""Judge updates of which only statistics are known: whether a parameter was updated, and by how much its statistics
+changed.
 
-What maximum, minimum, mean and norm do not show: which elements moved where. So of the settings only a learning rate,
-an Adam without bias correction, a parameter that is not updated, and a weight decay can be named: it moves maximum,
-minimum and mean of a parameter by one share of themselves, and its mean square by twice that share. That another
-setting differs (moments, eps) is seen where the updates of most parameters are further apart than the noise of their
+Maximum, minimum, mean and norm do not show which elements changed. So only these settings can be identified: a learning
+rate, an Adam without bias correction, a parameter that is not updated, and a weight decay, which changes maximum,
+minimum and mean of a parameter by one share of themselves, and its mean square by twice that share. Another setting
+that differs (moments, eps) is detected if the updates of most parameters differ by more than the noise of their
 gradients: with e the element error of the gradients (`msprobe.compare.noise.summary`) and U the size of an update, mean
-and mean square of n elements differ by about e U / sqrt(n), and the extremes by e U. An optimizer that takes whole
-steps whatever the size of a gradient, as Adam does first, takes them the other way in a share e of the elements, so
-that mean and mean square differ by 2 U sqrt(e / n).
+and mean square of n elements differ by about e U / sqrt(n), and the extremes by e U. An optimizer that makes whole
+steps for any size of a gradient, as Adam does first, makes them in the opposite direction for a share e of the
+elements, so that mean and mean square differ by 2 U sqrt(e / n).
 """
 
 from collections.abc import Sequence
@@ -33,48 +34,50 @@ from .judgement import drift_excess, drift_of_gradients, rounding_excess, verdic
 from .settings import BETAS, by_another, frozen
 
 _MOVED = 20.0
-"""A mean that moved by less than so many of its roundings says nothing."""
+"""A mean that changed by fewer roundings is not evidence."""
 
 _NEAR = 0.1
-"""Moves of a mean that are nearer (relative) agree: those of clean pairs, bfloat16 inputs of products against float32,
-are mostly within 0.02, but some cancel."""
+"""Changes of a mean with a smaller relative difference agree: those of clean pairs, bfloat16 inputs of products against
+float32, are mostly within 0.02, but some cancel."""
 
 _MOMENTS, _ENDS = 3.0, 2.0
-"""So many times what the gradients explain the median parameter's mean or square, or its extremes, may be apart. Clean
-runs of six nets (another order of sums, or products in bfloat16, float16 and TF32): up to 1.6 and 0.7."""
+"""Largest ratio of the difference of the median parameter's mean or square, and of its extremes, to the difference that
+gradients explain. Clean runs of six nets (another order of sums, or products in bfloat16, float16 and TF32): up to 1.6
+and 0.7."""
 
 _GROUP = 10.0
-"""A quarter of the parameters beyond this is a group that is updated otherwise; clean runs: up to 3.6."""
+"""A quarter of the parameters beyond this is a group with different updates; clean runs: up to 3.6."""
 
 _ONE_SIDED = 1000.0
-"""The same of a single parameter; clean runs: up to 240, as Adam takes whole steps where a gradient is all noise."""
+"""The same for a single parameter; clean runs: up to 240, as Adam makes whole steps if a gradient is only noise."""
 
 _ROUNDINGS = 4.0
-"""So many roundings of the weights a move may be off."""
+"""Error of a change, in roundings of the weights."""
 
 _RATE = 0.05
-"""A learning rate that is nearer is taken for noise; and it must be beyond three times what the parameters' factors
-scatter around their median, by its standard error."""
+"""A smaller relative difference of learning rates is noise; it must also exceed three times the standard error of the
+median of the parameters' factors."""
 
 _SIMPLE = 0.01
-"""A factor that is so near to a number of one digit is a learning rate rather than anything else."""
+"""A factor this close to a number of one digit is probably a learning rate."""
 
 
 _WHOLE = 0.02
-"""Extremes of most parameters that move by one length, up to this (relative): every element takes a whole step."""
+"""Relative difference up to which extremes of most parameters change by one length: every element makes a whole
+step."""
 
 _SHARED = 0.1
-"""So near, relative, are the shares that statistics of one parameter moved by where the weights were decayed."""
+"""Relative difference of the shares by which statistics of one parameter changed if the weights were decayed."""
 
 _DECAYED = 50.0
-"""So many roundings of the weights such a share is at least."""
+"""Minimum of such a share, in roundings of the weights."""
 
 _SEVERAL = 3
-"""So many parameters share one decay before it is named: gains of normalizations, for instance."""
+"""Number of parameters with one decay from which on it is reported: gains of normalizations, for instance."""
 
 
 class ParameterStatistics(NamedTuple):
-    """Statistics of a parameter; NaN for one that is not known."""
+    """Statistics of a parameter; NaN for unknown ones."""
 
     max: float
     min: float
@@ -92,7 +95,8 @@ _UNKNOWN = ParameterStatistics(nan, nan, nan, nan)
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """The statistics of one parameter of one side before and after an update; before is None where no step is known."""
+    """The statistics of one parameter of one side before and after an update; `before` is None if that step is
+    unknown."""
 
     before: ParameterStatistics | None
     now: ParameterStatistics
@@ -106,7 +110,7 @@ class Moments:
 
     @property
     def move(self) -> ParameterStatistics:
-        """By how much the statistics moved, and for the norm the mean square."""
+        """Return the change of the statistics, and for the norm that of the mean square."""
         now, before = self.now, self.before or _UNKNOWN
         square = (now.norm - before.norm) * (now.norm + before.norm) / max(self.size, 1)
         return ParameterStatistics(now.max - before.max, now.min - before.min, now.mean - before.mean, square)
@@ -118,15 +122,15 @@ class Moments:
 
     @property
     def shows_move(self) -> bool:
-        """Return whether the mean moved by more than its rounding, where the elements are rounded independently."""
+        """Return whether the mean changed by more than its rounding, if the elements are rounded independently."""
         return abs(self.move.mean) > _MOVED * (self.ulp * self.scale / sqrt(max(self.size, 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One parameter of both sides by its statistics. `is_vector`: it has one axis at most. `gradients_apart` is the
-    relative error of the elements of its gradient in the step before, or, where no step before is known, in this one;
-    NaN where that is not known."""
+    """One parameter of both sides by its statistics. `is_vector`: it has at most one axis. `gradients_apart` is the
+    relative error of the elements of its gradient in the previous step, or, if that step is unknown, in this one; NaN
+    if unknown."""
 
     name: str
     golden_name: str
@@ -136,21 +140,22 @@ class Summary:
     gradients_apart: float = nan
 
     def drift(self, explained: float) -> float:
-        """Without the step before: the excess of what weights differ by; noise of gradients explains `explained`."""
+        """Return the excess of the difference of weights if the previous step is unknown; noise of gradients explains
+        `explained`."""
         golden, target = self.golden, self.target
         apart = max(abs(target.scale - golden.scale), abs(target.now.mean - golden.now.mean))
         return drift_excess(apart, golden.now.mean, golden.scale, self.is_vector, explained=explained)
 
     @property
     def is_rounded(self) -> bool:
-        """Return whether the weights of both sides differ by rounding alone, as far as statistics show."""
+        """Return whether the weights of both sides differ only by rounding, as far as statistics show."""
         target, golden = self.target, self.golden
         pairs = zip((*target.now[:3], target.scale), (*golden.now[:3], golden.scale), strict=True)
         return rounding_excess(max(abs(t - g) for t, g in pairs), golden.scale, golden.ulp) <= 1
 
 
 def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement:
-    """What statistics show of the updates that led to the parameters of step `step`."""
+    """Judge the updates that led to the parameters of step `step` by statistics."""
     not_updated = [p.name for p in parameters if not p.target.is_moved and p.golden.is_moved]
     updated_here = [p.name for p in parameters if p.target.is_moved and not p.golden.is_moved]
     moving = [p for p in parameters if p.target.is_moved == p.golden.is_moved]
@@ -190,7 +195,7 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     )
     agreeing = sum(v.status is Status.AGREES for v in verdicts)
     found = list(frozen(not_updated, updated_here, agreeing))
-    # What differs otherwise than by being left out; of weights alone nothing is known of the update.
+    # Parameters that differ, except those that are not updated; nothing is known of the update from weights alone.
     are_updates = (v for v in verdicts if v.basis is Basis.STATISTICS and isfinite(v.excess))
     others = tuple(v.parameter for v in are_updates if v.status is Status.DIFFERS and v.parameter not in shares)
     if shares:
@@ -204,7 +209,7 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
 
 
 def _decayed(parameters: Sequence[Summary]) -> dict[str, float]:
-    """By parameter: the share of itself by which only one side decayed it, where several have the same share."""
+    """Return by parameter the share of itself by which only one side decayed it, if several have the same share."""
     known = {p.name: share for p in parameters if (share := _share_of_weights(p))}
     if len(known) < _SEVERAL:
         return {}
@@ -214,8 +219,8 @@ def _decayed(parameters: Sequence[Summary]) -> dict[str, float]:
 
 
 def _share_of_weights(p: Summary) -> float:
-    """Return the share of the weights that makes the difference between the two updates, by all statistics that show
-    it; 0 if there is none. Those that are small beside the others show nothing."""
+    """Return the share of the weights that explains the difference between the two updates, by all statistics that show
+    it; 0 if there is none. Weights that are small relative to the others are not evidence."""
     if p.golden.before is None or p.target.before is None or not p.golden.scale:
         return 0.0
     weights, (t, g) = p.golden.before, (p.target.move, p.golden.move)
@@ -231,10 +236,10 @@ def _share_of_weights(p: Summary) -> float:
 
 
 def _or_bias_correction(rate: UpdateDifference, factor: float, step: int) -> UpdateDifference:
-    """Return a difference of all learning rates, or the missing bias correction of Adam that makes one by just that
+    """Return a difference of all learning rates, or the missing bias correction of Adam that causes exactly that
     factor.
 
-    `step` updates were made; that holds where the runs began with step 0.
+    `step` updates were made, if the runs began with step 0.
     """
     for beta1, beta2 in BETAS:
         by = uncorrected(Form(Rule.ADAM, beta1=beta1, beta2=beta2), step)
@@ -246,10 +251,11 @@ def _or_bias_correction(rate: UpdateDifference, factor: float, step: int) -> Upd
 
 
 class _Beyond:
-    """How far updates are apart, in what the noise of the gradients explains; `is_known` where that is known.
+    """The difference of updates in units of the difference that the noise of the gradients explains; `is_known` if that
+    is known.
 
-    `is_throughout`: most parameters, or a group of them, are updated otherwise. `are_whole_steps`: the elements of all
-    parameters move by one length. `hidden` is the share of themselves by which all updates may differ and agree.
+    `is_throughout`: most parameters, or a group of them, are updated differently. `are_whole_steps`: the elements of
+    all parameters change by one length. `hidden` is the share of themselves by which all updates may differ undetected.
     """
 
     def __init__(self, parameters: Sequence[Summary]) -> None:
@@ -274,7 +280,7 @@ class _Beyond:
             self.is_throughout = bool(are_most or np.quantile(both.max(axis=1), 0.75) > _GROUP)
 
     def excess(self, p: Summary) -> float:
-        """More than 1 where the update is the golden's neither by itself nor with most others."""
+        """Return the excess: above 1 if the update differs from the golden's by itself or together with most others."""
         moments, ends = self._found[p.name]
         if self.is_throughout:
             return max(moments / _MOMENTS, ends / _ENDS)
@@ -283,7 +289,7 @@ class _Beyond:
 
 
 def _are_whole_steps(parameters: Sequence[Summary]) -> bool:
-    """Return whether the extremes of most parameters move by one length on the golden side."""
+    """Return whether the extremes of most parameters change by one length on the golden side."""
     moves = [p.golden.move for p in parameters if p.golden.before and p.golden.is_moved]
     lengths = [abs(length) for move in moves for length in (move.max, move.min) if length]
     middle = float(np.median(lengths)) if lengths else 0.0
@@ -292,7 +298,8 @@ def _are_whole_steps(parameters: Sequence[Summary]) -> bool:
 
 
 def _ratio_of_extremes(p: Summary) -> float:
-    """By how many times the golden's an extreme moves, on average; 0 if neither moves, or one moves the other way."""
+    """Return the average ratio of the change of an extreme to the golden's; 0 if neither changes, or one changes in the
+    opposite direction."""
     if not (p.golden.before and p.target.before):
         return 0.0
     moves = zip(p.target.move[:2], p.golden.move[:2], strict=True)
@@ -301,8 +308,8 @@ def _ratio_of_extremes(p: Summary) -> float:
 
 
 def _beyond_noise(p: Summary, usual: float, are_whole_steps: bool) -> tuple[float, float]:
-    """Return how many times what noise explains mean or mean square, and the extremes, are apart; `usual` is the noise
-    of the median gradient."""
+    """Return the differences of mean or mean square, and of the extremes, in units of the differences that noise
+    explains; `usual` is the noise of the median gradient."""
     (t, g), scale, step = (p.target.move, p.golden.move), p.golden.scale, _step(p)
     if not step:
         return (0.0, 0.0) if t == g else (inf, inf)
@@ -320,7 +327,7 @@ def _step(p: Summary) -> float:
 
 
 def _noise_of_update(p: Summary, usual: float, are_whole_steps: bool) -> tuple[float, float]:
-    """Return the noise of mean or mean square, and of the extremes, of an update that is not 0, as shares of its
+    """Return the noise of mean or mean square, and of the extremes, of an update that is not 0, relative to its
     size."""
     noise = max(p.gradients_apart if isfinite(p.gradients_apart) else 0.0, usual)
     root, rounding = sqrt(max(p.golden.size, 1)), _ROUNDINGS * p.golden.ulp / _step(p)
@@ -330,8 +337,7 @@ def _noise_of_update(p: Summary, usual: float, are_whole_steps: bool) -> tuple[f
 
 
 def _hidden(p: Summary, usual: float, are_whole_steps: bool) -> float:
-    """Return the share of itself by which an update may differ, all of its elements alike, and agree; infinity for
-    none."""
+    """Return the share of itself by which all elements of an update may differ undetected; infinity for none."""
     if not (step := _step(p)):
         return inf
     of_moments, of_ends = _noise_of_update(p, usual, are_whole_steps)
@@ -340,7 +346,7 @@ def _hidden(p: Summary, usual: float, are_whole_steps: bool) -> float:
 
 
 def _factor(ratios: Sequence[float], beyond: _Beyond) -> tuple[float, float]:
-    """Return the factor of all updates, and how far beyond the limit it is."""
+    """Return the factor of all updates, and its excess over the limit."""
     if len(ratios) < 3:
         return 1.0, 0.0
     middle = float(np.median(ratios))

@@ -1,8 +1,8 @@
-"""Read what the judgement of updates needs from dumps of consecutive steps, and judge them.
+"""Read the data for judging updates from dumps of consecutive steps, and judge them.
 
 A parameter is a record of part `parameters` of a cell, or an input whose source is a parameter. Its gradient is that of
-`parameters_grad`, the sum of several within a step; without it, the sum of what the backward calls of its users give.
-Of a large tensor some elements stand for all.
+`parameters_grad`, the sum of several within a step; without it, the sum of the results of its users' backward calls.
+Some elements represent a large tensor.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,14 +35,15 @@ from .judgement import Parameter, Track, judge
 from .statistics import Moments, ParameterStatistics, Summary, judge_summaries
 
 ELEMENTS = 1 << 18
-"""So many elements of all parameters of a side are looked at in each step: a fit has a few unknowns for each parameter,
-and a thousand elements already tell a learning rate to 1e-6."""
+"""Number of elements of all parameters of a side that are used in each step: a fit has a few unknowns for each
+parameter, and a thousand elements determine a learning rate to 1e-6."""
 
 LEAST, MOST = 64, 4096
-"""Elements of one parameter."""
+"""Minimum and maximum number of elements of one parameter."""
 
 _ROUNDED_AWAY = 16.0
-"""A gradient of so many roundings of those beside it is what is left where it cancels out: that of the keys' bias."""
+"""Roundings of the other parts' gradients up to which the gradient of a part is the remainder of cancellation: that of
+the keys' bias."""
 
 _BLOCKS = 16
 _DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
@@ -50,9 +51,10 @@ _DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterPair:
-    """A parameter of the target and the golden's, by the names of their dumps, with the pairs of records that hold it.
+    """A parameter of the target and the golden's, by the names of their dumps, with the pairs of records that contain
+    it.
 
-    `target_view` and `golden_view` bring their layouts to one; `is_part`: one is a part of the other.
+    `target_view` and `golden_view` convert their layouts to one; `is_part`: one is a part of the other.
     """
 
     target: str
@@ -64,14 +66,14 @@ class ParameterPair:
 
     @property
     def whole(self) -> object:
-        """Return what the parts of one parameter share; of any other pair its names."""
+        """Return the common key of the parts of one parameter; for any other pair its names."""
         if not self.is_part:
             return self.target, self.golden
         return ("golden", self.golden) if self.golden_view else ("target", self.target)
 
 
 def parameter_pairs(comparison: Comparison) -> list[ParameterPair]:
-    """Return the parameters of floating dtype that a comparison paired, in execution order."""
+    """Return the parameters of floating-point dtype that a comparison paired, in execution order."""
     pairs = comparison.pairs
     names_t, names_g = (_Parameters(dump).name_of for dump in (pairs.target, pairs.golden))
     found: dict[tuple[str, str], ParameterPair] = {}
@@ -114,7 +116,7 @@ def _add_copies(
 
 
 def differ_by_rounding(comparison: Comparison, row: int) -> bool:
-    """Return whether a pair of records of floating dtype differs by rounding alone, by its statistics."""
+    """Return whether a pair of floating-point records differs only by rounding, by its statistics."""
     pairs = comparison.pairs
     found = [
         (known, prod(columns.shape(at) or ()), columns, at)
@@ -138,12 +140,12 @@ Steps = Sequence[tuple[Dump, Dump]]
 def judge_updates(
     before: Steps, now: tuple[Dump, Dump], after: Steps, pairs: Sequence[ParameterPair]
 ) -> UpdateJudgement:
-    """Return the updates that led to the parameters of the dumps `now` of target and golden, against each other.
+    """Judge the updates that led to the parameters of the dumps `now` of target and golden.
 
-    `before` are the steps before these: states of optimizers are known where they begin with step 0. `after` are those
-    behind; they only help to tell causes apart, and only where a step before is known.
+    `before` are the previous steps: states of optimizers are known if they begin with step 0. `after` are the next
+    steps; they only help to distinguish causes, and only if a previous step is known.
 
-    A parameter that a file is missing of is judged by its statistics. Never raises for what dumps lack.
+    A parameter with a missing file is judged by its statistics. No exception is raised for data that dumps lack.
     """
     step, at = now[0].step or 0, len(before)
     steps = [*before, now, *(after if before else ())]
@@ -169,7 +171,7 @@ def judge_updates(
 
 
 def _of_every_part(judgement: UpdateJudgement, judged: Sequence[Sequence[ParameterPair]]) -> UpdateJudgement:
-    """Return the judgement in which what is known of the first of some parts is known of all."""
+    """Return the judgement in which all parts have the verdict of the first part."""
     parts = {(several[0].target, several[0].golden): several for several in judged}
     targets = {several[0].target: tuple(dict.fromkeys(one.target for one in several)) for several in judged}
     verdicts = [
@@ -192,7 +194,7 @@ class _Parameters:
 
     @cached_property
     def name_of(self) -> dict[int, str]:
-        """Return row -> the name of the parameter that it holds; floats only."""
+        """Return by row the name of the parameter that it contains; floating-point ones only."""
         columns, found = self.dump.columns, dict[int, str]()
         part = np.frombuffer(columns.part, np.uint8)
         are_candidates = part == PARAMETERS
@@ -209,12 +211,12 @@ class _Parameters:
 
     @cached_property
     def first(self) -> dict[str, int]:
-        """Name -> its first row."""
+        """Return the first row of each name."""
         return {name: row for row, name in reversed(self.name_of.items())}
 
     @cached_property
     def gradients(self) -> dict[str, list[int]]:
-        """Name -> the rows whose sum is its gradient."""
+        """Return the rows of each name whose sum is its gradient."""
         columns, found = self.dump.columns, dict[str, list[int]]()
         for row, part in enumerate(columns.part):
             if part == PARAMETERS_GRAD and columns.kind[row] == TENSOR:
@@ -227,7 +229,7 @@ class _Parameters:
         return found | {name: rows for name, rows in by_users.items() if rows}
 
     def _own_gradient(self, row: int) -> int | None:
-        """Return the row of a backward call that holds a call's own gradient of an input; None where there is none."""
+        """Return the row of a backward call that contains a call's own gradient of an input; None if there is none."""
         columns = self.dump.columns
         backward, path = self.dump.counterpart(columns.call_of(row), "backward"), columns.path_of(row)
         if backward < 0 or len(path) != 1 or not path[0].isdigit():
@@ -237,8 +239,7 @@ class _Parameters:
 
     @cached_property
     def gradient_norm(self) -> float:
-        """Return the norm of all gradients together, as statistics tell it; NaN where one is the sum of several
-        records."""
+        """Return the norm of all gradients together, by statistics; NaN if one is the sum of several records."""
         columns, total = self.dump.columns, 0.0
         for rows in self.gradients.values():
             total += columns.norm[rows[0]] ** 2 if len(rows) == 1 else nan
@@ -256,12 +257,12 @@ class _Parameters:
         return _ulp(self.dump.columns.dtype(self.first[name]))
 
     def weight(self, name: str, view: str, each: int) -> Floats | None:
-        """Some elements of a parameter; None where they are not known."""
+        """Return some elements of a parameter; None if they are unknown."""
         row = self.first.get(name)
         return None if row is None else self._elements(row, view, each)
 
     def gradient(self, name: str, view: str, each: int) -> Floats | None:
-        """Return the gradient of the same elements; None where it is not known."""
+        """Return the gradient of the same elements; None if it is unknown."""
         parts = [self._elements(row, view, each) for row in self.gradients.get(name, ())]
         total: Floats | None = None
         for part in parts:
@@ -281,7 +282,7 @@ class _Parameters:
             if view:
                 array = parse(view)(array)
             found = _picked(array, each)
-        except (MsprobeError, OSError):  # the comparison says what is missing; here it is only not judged
+        except (MsprobeError, OSError):  # the comparison reports what is missing; here it is only not judged
             return None
         return found if np.isfinite(found).all() else None
 
@@ -291,7 +292,8 @@ def _ulp(dtype: str) -> float:
 
 
 def _picked(array: Any, each: int) -> Floats:
-    """Return all elements, or blocks of them that are evenly spread, by the size alone: so of equal shapes the same."""
+    """Return all elements, or evenly distributed blocks of them; the selection depends only on the size, so it is equal
+    for equal shapes."""
     size = int(array.size)
     if size <= each:
         pieces = [(0, size)]
@@ -308,7 +310,7 @@ def _picked(array: Any, each: int) -> Floats:
 
 
 def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, each: int) -> Parameter | None:
-    """Return one pair with its elements in all steps; as many behind `at` as both sides know."""
+    """Return one pair with its elements in all steps, and in the steps after `at` that both sides have."""
     tracks = []
     for name, view, steps in zip((pair.target, pair.golden), (pair.target_view, pair.golden_view), sides, strict=True):
         known = takewhile(lambda found: found is not None, (step.weight(name, view, each) for step in steps))
@@ -325,7 +327,7 @@ def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, eac
 
 
 def _summary(parts: Sequence[ParameterPair], sides: list[list[_Parameters]], at: int) -> Summary | None:
-    """Return a pair of parameters by statistics, or all parts of a parameter with their whole."""
+    """Return a pair of parameters by statistics, or all parts of a parameter with the whole."""
     moments = []
     names = _names(parts)
     for own, steps in zip(names, sides, strict=True):
@@ -345,7 +347,7 @@ def _names(parts: Sequence[ParameterPair]) -> tuple[list[str], list[str]]:
 
 
 def _statistics(step: _Parameters, names: Sequence[str]) -> ParameterStatistics | None:
-    """Return the statistics of a parameter, or of several that are parts of one; None if they are not known."""
+    """Return the statistics of a parameter, or of several that are parts of one; None if they are unknown."""
     found = [step.statistics(name) for name in names]
     known = [
         ParameterStatistics.of(one)
@@ -362,7 +364,7 @@ def _statistics(step: _Parameters, names: Sequence[str]) -> ParameterStatistics 
 
 
 def _gradients_apart(names: tuple[list[str], list[str]], sides: list[list[_Parameters]], at: int) -> float:
-    """Return the element error of a parameter's gradient in a step, by statistics; NaN where it is not known."""
+    """Return the element error of a parameter's gradient in a step, by statistics; NaN if it is unknown."""
     target, golden = (
         [[Summaries(steps[at].dump.columns).of(row) for row in steps[at].gradients.get(name, ())] for name in own]
         for own, steps in zip(names, sides, strict=True)
@@ -372,7 +374,7 @@ def _gradients_apart(names: tuple[list[str], list[str]], sides: list[list[_Param
         if any(one is None for one in made_up):
             return nan
         if any(_is_rounding(each, one) for each, one in zip((target, golden), made_up, strict=True)):
-            return 1.0  # what an optimizer makes of a part that is rounding error, it makes of no other
+            return 1.0  # the optimizer treats a part that is rounding error differently from other parts
         target, golden = [[made_up[0]]], [[made_up[1]]]
     if not target[0] or len(target[0]) != len(golden[0]):
         return nan
@@ -381,13 +383,13 @@ def _gradients_apart(names: tuple[list[str], list[str]], sides: list[list[_Param
 
 
 def _is_rounding(parts: Sequence[Sequence[TensorSummary | None]], whole: TensorSummary | None) -> bool:
-    """Return whether the gradient of one of several parts is no more than rounding beside that of all."""
+    """Return whether the gradient of one of several parts is only rounding error compared with that of all."""
     least = min((one.rms for each in parts for one in each if one is not None), default=inf)
     return len(parts) > 1 and whole is not None and least <= _ROUNDED_AWAY * whole.unit * whole.rms
 
 
 def _made_up(parts: Sequence[Sequence[TensorSummary | None]]) -> TensorSummary | None:
-    """Return the summary of what parts make up, of each of which one record is the gradient; None where it is not
-    known."""
+    """Return the summary of the whole of some parts, of each of which one record is the gradient; None if it is
+    unknown."""
     known = [each[0] for each in parts if len(each) == 1 and each[0] is not None]
     return summary_of_parts(known) if len(known) == len(parts) else None
