@@ -1,9 +1,9 @@
 """Align two sequences of keys: which item of one side corresponds to which item of the other.
 
 A longest common subsequence by Myers' greedy O((n + m) d) algorithm (E. Myers, "An O(ND) Difference Algorithm and Its
-Variations", 1986): quick where the sequences are alike, which two runs of one network are. Where they have little in
-common it would be quadratic, so after `WINDOW` edits the path that came furthest is kept and the search starts anew
-from its end; the cost stays linear in the length, and what is found is still a common subsequence, at worst not the
+Variations", 1986): fast if the sequences are similar, as those of two runs of one network are. If they have little in
+common it would be quadratic, so after `WINDOW` edits the path that came furthest is kept and the search starts again
+from its end; the cost remains linear in the length, and the result is still a common subsequence, if not always the
 longest.
 """
 
@@ -12,16 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 WINDOW = 200
-"""Edits searched through at once; a search costs at most about WINDOW ** 2 steps."""
+"""Number of edits that are searched together; a search costs at most about WINDOW ** 2 steps."""
 
 Indices = list[tuple[int, int]]
 
 
 def align(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
-    """Index pairs of equal items, both indices rising.
+    """Return index pairs of equal items, both indices increasing.
 
-    What stands on one side only is left out first: two sequences with nothing in common cost nothing. Items that stand
-    once on each side (most cells do) are joined next and cut the rest into short pieces.
+    Items of one side only are left out first: two sequences with nothing in common cost nothing. Items that occur once
+    on each side (most cells do) are joined next and divide the rest into short pieces.
     """
     ids: dict[Hashable, int] = {}
     left_ids = [ids.setdefault(key, len(ids)) for key in left]
@@ -36,7 +36,7 @@ def align(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
 
 
 def _align(left: list[int], right: list[int]) -> Indices:
-    # Items that stand exactly once on both sides: the longest chain in which both indices rise.
+    # Items that occur exactly once on both sides: the longest chain in which both indices increase.
     in_left, in_right = Counter(left), Counter(right)
     where = {key: j for j, key in enumerate(right) if in_right[key] == 1}
     unique = longest_chain([(i, where[key]) for i, key in enumerate(left) if in_left[key] == 1 and key in where])
@@ -51,7 +51,8 @@ def _align(left: list[int], right: list[int]) -> Indices:
 
 
 def longest_chain(pairs: Indices) -> Indices:
-    """Of pairs whose left index rises, the most that can be kept so that both rise (patience sorting, O(n log n))."""
+    """Return the largest subset of pairs in which both indices increase, if the left index does (patience sorting, O(n
+    log n))."""
     tops: list[int] = []
     top_at: list[int] = []
     before: list[int] = []
@@ -70,7 +71,7 @@ def longest_chain(pairs: Indices) -> Indices:
 
 
 def common_ends(n: int, m: int, same: Callable[[int, int], bool]) -> tuple[int, int]:
-    """Return how many items two sequences of these lengths share at the beginning, and how many others at the end."""
+    """Return the number of items that two sequences of these lengths share at the beginning, and at the end."""
     shorter = min(n, m)
     head = next((at for at in range(shorter) if not same(at, at)), shorter)
     tails = range(shorter - head)
@@ -112,7 +113,8 @@ def _search(left: list[int], right: list[int], i: int, j: int, n: int, m: int) -
 
 
 def _entry(before: dict[int, int], d: int, k: int) -> tuple[int, bool]:
-    """Where diagonal k is entered by edit d, and whether from above (skip an item of the right) or from the left."""
+    """Return where diagonal k is entered by edit d, and whether from above (skip an item of the right) or from the
+    left."""
     is_above = k == -d or (k != d and before[k - 1] < before[k + 1])
     return (before[k + 1] if is_above else before[k - 1] + 1), is_above
 

@@ -1,14 +1,14 @@
 """The keys by which a call is matched: its position, its inputs and outputs, its name.
 
-Two calls are *alike* to some degree when their keys of that degree are equal:
+Two calls are *alike* to some degree if their keys of that degree are equal:
 
 - `look`: the same place, and records of the same paths, shapes and arguments;
 - `form`: the same place, and records of the same paths and ranks (another batch size keeps the form);
 - `place`: the same stem, direction and enclosing cell;
-- `bare`: the same stem and direction, and records as for `look`, whatever the enclosing cell.
+- `bare`: the same stem and direction, and records as for `look`, in any enclosing cell.
 
-Dtypes are in none of them: a float16 run is compared with a float32 run call by call. Nor are values of tensors, which
-are what is going to be compared.
+Dtypes are not in the keys: a float16 run is compared with a float32 run call by call. Values of tensors are not either,
+since they are to be compared.
 """
 
 import re
@@ -26,16 +26,16 @@ _ROUND = re.compile(r"round[0-9]+")
 
 
 class Side:
-    """The calls of one dump with their keys; renamed cells and functions can be learned, so that keys say the golden's
-    names."""
+    """The calls of one dump with their keys; renamed cells and functions can be learned, so that keys contain the
+    golden's names."""
 
     def __init__(self, dump: Dump, has_parents: bool = True) -> None:
         self.dump = dump
         self.names = dump.names
         self.again = [dump.calls.is_recompute(i) for i in range(len(dump.names))]
         self.in_order = [".parameters_grad" not in called for called in dump.columns.names]
-        """Whether a call's place in the dump says when it ran."""
-        self.knows_again = False
+        """Whether the position of a call in the dump shows when it ran."""
+        self.marks_recomputed = False
         """Whether both dumps mark recomputations."""
         self._has_parents = has_parents
         self._renamed_paths: dict[str, str] = {}
@@ -47,7 +47,7 @@ class Side:
         return len(self.names)
 
     def learn(self, mine: Name, theirs: Name) -> None:
-        """From now on `mine` is called `theirs` here; what stands inside a renamed cell moves with it."""
+        """Use the name `theirs` for `mine` from now on; calls inside a renamed cell are included."""
         if mine.kind == "cell":
             self._renamed_paths.setdefault(mine.path, theirs.path)
         self._renamed_stems.setdefault(mine.stem, bare_stem(theirs))
@@ -55,11 +55,11 @@ class Side:
         self._places.clear()
 
     def stem(self, i: int) -> str:
-        """Return the stem of call i as the golden side would say it, a cell's without `Cell` or `Module`."""
+        """Return the stem of call i in the golden's names, that of a cell without `Cell` or `Module`."""
         return self.stem_of(self.names[i])
 
     def stem_of(self, name: Name) -> str:
-        """Return the stem of any call's name as the golden side would say it."""
+        """Return the stem of any call's name in the golden's names."""
         key = name.kind in _CELLS, name.stem
         if key not in self._stems:
             self._stems[key] = self._golden_stem(name)
@@ -70,11 +70,11 @@ class Side:
         return self.dump.parent(i) if self._has_parents else None
 
     def place(self, i: int) -> Hashable:
-        """Stem, direction, enclosing cell, and whether it is a recomputation where both dumps mark those."""
+        """Return stem, direction, enclosing cell, and whether it is a recomputation, if both dumps mark those."""
         if i not in self._places:
             parent = self.parent_name(i)
             around = "" if parent is None else self.stem_of(names.parse(parent))
-            again = self.knows_again and self.again[i]
+            again = self.marks_recomputed and self.again[i]
             self._places[i] = self.stem(i), self.names[i].direction, around, again
         return self._places[i]
 
@@ -89,39 +89,39 @@ class Side:
         return self.place(i), tuple([(columns.part[at], columns.path_of(at), columns.kind[at], n) for at, n in ranks])
 
     def bare(self, i: int) -> Hashable:
-        """Stem and direction with the paths, shapes and arguments of the records."""
+        """Return stem and direction with the paths, shapes and arguments of the records."""
         return self.stem(i), self.names[i].direction, self.again[i], self.contents(i)
 
     def named(self, i: int) -> Hashable:
-        """Return the whole name; of an API, whose number alone says little, with its place."""
+        """Return the whole name; that of an API, whose number alone is weak evidence, with its place."""
         name = self.names[i]
         return identity(name.text), self.again[i], () if name.kind == "cell" else self.place(i)
 
     def as_recorded(self, i: int) -> Hashable:
-        """Return the whole name, the enclosing cell and the records, nothing of it learned."""
+        """Return the whole name, the enclosing cell and the records, without learned names."""
         return self.names[i].text, self.parent_name(i), self.again[i], self.contents(i)
 
     def shapes(self, i: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Part and shape of each tensor."""
+        """Return part and shape of each tensor."""
         columns = self.dump.columns
         shapes = ((columns.part[row], columns.shape(row)) for row in columns.rows(i))
         return [(part, shape) for part, shape in shapes if shape is not None]
 
     def parameters(self, i: int) -> Hashable:
-        """Path and shape of each parameter of a cell, also of its backward call."""
+        """Return path and shape of each parameter of a cell, also of its backward call."""
         columns, forward = self.dump.columns, self.dump.counterpart(i, "forward")
         rows = (row for row in columns.rows(i if forward < 0 else forward) if columns.part[row] == PARAMETERS)
         return tuple([(columns.path_of(row), columns.shape(row)) for row in rows])
 
     def makers(self, i: int) -> list[int]:
-        """Return the calls that returned the tensors which call i received, as far as the dump says so."""
+        """Return the calls that returned the tensors which call i received, as far as the dump contains them."""
         columns = self.dump.columns
         sources = (source_of(columns.source[row]) for row in columns.rows(i) if columns.part[row] == INPUT)
         found = (self.dump.place.get(source.call, -1) for source in sources if source.part == "output")
         return [made for made in found if made >= 0]
 
     def contents(self, i: int) -> Hashable:
-        """Part, path and shape of each tensor, and the other arguments."""
+        """Return part, path and shape of each tensor, and the other arguments."""
         columns = self.dump.columns
         looks = ((row, columns.shape(row)) for row in columns.rows(i))
         parts = [(row, repr(columns.values.get(row)) if shape is None else shape) for row, shape in looks]
@@ -143,17 +143,18 @@ class Side:
 
 
 def identity(name: str) -> str:
-    """Return the name under which a call is looked for: `X.parameters_grad` and `X.parameters_grad.0` are one."""
+    """Return the name under which a call is searched: `X.parameters_grad` and `X.parameters_grad.0` are the same."""
     return name[:-2] if name.endswith(".parameters_grad.0") else name
 
 
 def bare_stem(name: Name) -> str:
-    """Return the stem; of a cell, path and class without `Cell` or `Module`."""
+    """Return the stem; for a cell, path and class without `Cell` or `Module`."""
     return name.stem.partition(".")[2] if name.kind in _CELLS else name.stem
 
 
 def word(name: Name) -> str:
-    """What the call does: the class of a cell or primitive, the operation of an API (`__add__`, `Add`, `add_`: add)."""
+    """Return the operation of a call: the class of a cell or primitive, the operation of an API (`__add__`, `Add`,
+    `add_`: add)."""
     *before, last = name.stem.split(".")
     if name.kind == "cell":
         return last
@@ -166,8 +167,8 @@ def word(name: Name) -> str:
 def seem_recomputed(calls: Iterable[Name]) -> list[bool]:
     """Return which calls are the second run of a recomputed cell, in a dump that does not mark them.
 
-    A run of forward calls between backward calls is one where most of it still waits for a backward from before: the
-    next micro step would begin only after all of them.
+    A sequence of forward calls between backward calls is one if the backward of most of its earlier calls is still to
+    come: the next micro step would begin only after all of them.
     """
     every = list(calls)
     with_backward = {name.stem for name in every if name.direction == "backward"}

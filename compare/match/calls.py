@@ -1,20 +1,19 @@
 """Match the calls of two dumps: find for each call of the target the golden call that is the same step of the program.
 
-A number says which call of its name a call is, and shifts with every call that is inserted, removed or recomputed
-before it. So numbers are believed only where the calls around them agree too; else the two sequences are aligned by
-what was called, inside which cell, with which shapes and arguments, and only the label says whether the numbers happen
-to be equal.
+The number of a call counts the calls with its name, and changes with every call that is inserted, removed or recomputed
+before it. So numbers are used only if the calls around them agree too; otherwise the two sequences are aligned by
+function or class, enclosing cell, shapes and arguments, and only the label states whether the numbers are equal.
 
-1. Kernels of a graph are paired by what they are given (`nodes.py`), whatever their order.
-2. Calls of equal name and look at both ends of the dumps are pairs.
-3. What lies between is paired by name where both sides have the same names and no alignment explains it better; else
-   it is aligned by `look`, then in the gaps by `form`, by `place` and by name.
-4. A backward call follows its forward call: their pairs agree wherever both names say so.
-5. What has another name is paired by its place in the structure, where only one candidate is there.
-6. What is left pairs by name also across others: what runs at another time is still the same call.
-7. Pairs of calls that have only their place in common are undone: both take tensors of calls without a partner, of
-   other shapes; or they are backward calls of two forward calls without a partner.
-8. With `fuzzy`, what is then still left, in order, whatever its shapes.
+1. Kernels of a graph are paired by their inputs (`nodes.py`), in any order.
+2. Calls with equal name and look at both ends of the dumps are pairs.
+3. Calls in between are paired by name if both sides have the same names and no alignment explains them better;
+   otherwise they are aligned by `look`, then in the gaps by `form`, by `place` and by name.
+4. A backward call follows its forward call: their pairs agree wherever both names allow it.
+5. Calls with another name are paired by their place in the structure, if there is only one candidate.
+6. The remaining calls are paired by name also across others: a call that runs at another time is still the same call.
+7. Pairs of calls that have only their place in common are undone: both take tensors of calls without a counterpart, of
+   other shapes; or they are backward calls of two forward calls without a counterpart.
+8. With `fuzzy`, the remaining calls are paired in order, with any shapes.
 """
 
 from bisect import bisect, insort
@@ -32,7 +31,7 @@ from .pairs import Match, MatchedBy
 Key = Callable[[Side, int], Hashable]
 
 MAX_ROUNDS = 32
-"""Rounds of learning what was renamed; each needs a deeper cell that was renamed by itself."""
+"""Rounds of learning renamed cells and functions; each needs a deeper cell that was renamed separately."""
 
 NO_PAIRS: Mapping[int, int] = {}
 
@@ -40,10 +39,10 @@ NO_PAIRS: Mapping[int, int] = {}
 def match_calls(
     target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: Mapping[int, int] = NO_PAIRS
 ) -> list[Match]:
-    """Return pairs of calls, rising in `target`; each call of either side is in one pair at most.
+    """Return pairs of calls, increasing in `target`; each call of either side is in at most one pair.
 
-    A call with several candidates stays unmatched, except where they cannot be told apart at all. `by_user` are the
-    user's pairs, golden call by target call.
+    A call with several candidates remains unmatched, unless these are indistinguishable. `by_user` are the user's
+    pairs, golden call by target call.
     """
     has_parents = all(any(map(dump.parent, range(len(dump.names)))) for dump in (target, golden))
     pairing = Pairing(Side(target, has_parents), Side(golden, has_parents))
@@ -59,7 +58,7 @@ def match_calls(
         pairing.fill_by_name()
         pairing.fill_by_alignment()
         follow_forward(pairing)
-        # From the outside in, as long as something is found; then across cells, and from the inside out.
+        # From the outside in, as long as pairs are found; then across cells, and from the inside out.
         pairing.repeat(
             lambda: fill_by_structure(pairing, with_shapes=True) or fill_by_structure(pairing, with_shapes=False)
         )
@@ -67,7 +66,7 @@ def match_calls(
         pairing.repeat(lambda: pair_around(pairing))
         pair_moved(pairing)
         follow_forward(pairing)
-        part_strangers(pairing, by_user)
+        undo_unrelated(pairing, by_user)
     _pair_gradients(pairing)
     guessed: set[int] = set()
     before = [*pairing.golden_of]
@@ -83,9 +82,9 @@ def match_calls(
 
 
 class Pairing:
-    """Partners of two sides' calls; `chain` holds the pairs in which both rise, and so the gaps between them.
+    """Pairs of two sides' calls; `chain` has those in which both indices increase, and thereby the gaps between them.
 
-    Parameter gradients take no part in the gaps: their place in a dump says little.
+    Parameter gradients are not in the gaps: their position in a dump is weak evidence.
     """
 
     def __init__(self, target: Side, golden: Side) -> None:
@@ -95,28 +94,28 @@ class Pairing:
         self.chain: Indices = []
 
     def join(self, pairs: Indices) -> None:
-        """Take pairs that lie in gaps."""
+        """Add pairs that are in gaps."""
         for i, j in pairs:
             self.join_anywhere(i, j)
         self.chain = sorted(self.chain + pairs) if self.chain else list(pairs)
 
     def join_anywhere(self, i: int, j: int) -> None:
-        """Take a pair that may cross others; `rechain` afterwards if gaps are wanted again."""
+        """Add a pair that may cross others; call `rechain` afterwards if gaps are needed again."""
         self.golden_of[i], self.target_of[j] = j, i
 
-    def part(self, i: int) -> None:
-        """Undo the pair of target call i, if it has one; -1 is no call."""
+    def undo(self, i: int) -> None:
+        """Undo the pair of target call i, if it has one; -1 is not a call."""
         if i >= 0 and (j := self.golden_of[i]) >= 0:
             self.golden_of[i] = self.target_of[j] = -1
 
     def rechain(self, without: Container[int] = ()) -> None:
-        """Choose the chain anew, as long as possible, from all pairs but those of some target calls."""
+        """Choose the chain again, as long as possible, from all pairs except those of some target calls."""
         in_order = self.target.in_order
         pairs = [(i, j) for i, j in enumerate(self.golden_of) if j >= 0 and in_order[i] and i not in without]
         self.chain = longest_chain(pairs)
 
     def is_open(self) -> bool:
-        """Return whether both sides still have unmatched calls whose order means something."""
+        """Return whether both sides still have unmatched calls whose order is evidence."""
         sides = (self.golden_of, self.target.in_order), (self.target_of, self.golden.in_order)
         return all(any(partner < 0 and ok for partner, ok in zip(*side, strict=True)) for side in sides)
 
@@ -125,7 +124,7 @@ class Pairing:
         return [i for i, j in enumerate(self.golden_of) if j < 0], [j for j, i in enumerate(self.target_of) if i < 0]
 
     def gaps(self) -> Iterator[tuple[list[int], list[int]]]:
-        """Yield the unmatched calls between neighbours of the chain, where both sides have some."""
+        """Yield the unmatched calls between neighbors of the chain, if both sides have some."""
         in_target, in_golden = self.target.in_order, self.golden.in_order
         x = y = 0
         for a, b in (*self.chain, (len(self.target), len(self.golden))):
@@ -147,10 +146,10 @@ class Pairing:
         return [(left[a], right[b]) for a, b in align(*keys)]
 
     def fill(self, key: Key, *, only_if_as_many: bool = False) -> Indices:
-        """Align what lies in the gaps by a key; returns the new pairs.
+        """Align the calls in the gaps by a key; return the new pairs.
 
-        With `only_if_as_many` a key pairs nothing in a gap where one side has it more often than the other: nobody can
-        say which is the one too many.
+        With `only_if_as_many`, a key pairs nothing in a gap in which one side has it more often than the other: it is
+        unknown which one is extra.
         """
         gaps = self.gaps()
         found = [pair for gap in gaps for pair in self.aligned(*gap, key, only_if_as_many=only_if_as_many)]
@@ -160,9 +159,9 @@ class Pairing:
     def fill_by_name(self) -> None:
         """Pair by name the gaps in which both sides have the same names throughout.
 
-        Not where an alignment by `look` needs no more changes: there as many calls were put in as were taken out, which
-        the numbers hide. An unmatched call is one change, a pair that does not look alike another, and two where the
-        cells around it differ too.
+        Gaps are excluded if an alignment by `look` needs no more changes: there, equal numbers of calls were inserted
+        and removed, which the numbers hide. An unmatched call is one change, a pair that does not look alike is one,
+        and two if the cells around it also differ.
         """
         target, golden = self.target, self.golden
         found: Indices = []
@@ -178,37 +177,38 @@ class Pairing:
         self.join(found)
 
     def fill_by_alignment(self) -> None:
-        """Align what lies in the gaps, from the strictest key to the name alone."""
+        """Align the calls in the gaps, from the strictest key to the name alone."""
         self.fill(Side.look)
         self.fill(Side.form)
         self.fill(Side.place, only_if_as_many=True)
         self.fill(Side.named)
 
     def repeat(self, step: Callable[[], Indices]) -> None:
-        """Take a step, and align what is then clearer, as long as the step finds pairs."""
+        """Execute a step, and align again, as long as the step finds pairs."""
         for _ in range(MAX_ROUNDS):
             if not step():
                 break
             self.fill_by_alignment()
 
     def looks_paired(self, i: int) -> bool:
-        """Return whether target call i (-1: none) has a partner that looks like it."""
+        """Return whether target call i (-1: none) has a counterpart that looks alike."""
         return i >= 0 <= self.golden_of[i] and self.target.look(i) == self.golden.look(self.golden_of[i])
 
     def forwards_differ(self, i: int, j: int) -> bool:
-        """Return whether both backward calls have forward calls, and those are no pair."""
+        """Return whether both backward calls have forward calls, and those are not a pair."""
         left, right = self.target.dump.counterpart(i, "forward"), self.golden.dump.counterpart(j, "forward")
         return left >= 0 <= right and self.golden_of[left] != right
 
 
 def pair_moved(pairing: Pairing) -> None:
-    """Pair what was not found in order: calls of equal name and form, cells by name, and what ran inside those."""
+    """Pair calls that were not found in order: calls of equal name and form, cells by name, and the calls inside
+    those."""
     target, golden = pairing.target, pairing.golden
     left, right = pairing.free()
     if not left or not right:
         return
     where = {identity(golden.names[j].text): j for j in right if golden.in_order[j]}
-    # Numbers count the calls of a stem, so none of them can overtake another.
+    # Numbers count the calls of a stem, so their order cannot change.
     of_stem: defaultdict[Hashable, Indices] = defaultdict(list)
     for pair in enumerate(pairing.golden_of):
         if pair[1] >= 0:
@@ -233,13 +233,13 @@ def _stem(side: Side, i: int) -> Hashable:
 
 
 def _crosses(pairs: Indices, i: int, j: int) -> bool:
-    """Return whether a pair stands in another order than its neighbours in a list of pairs."""
+    """Return whether a pair is in another order than its neighbors in a list of pairs."""
     at = bisect(pairs, (i, j))
     return (at > 0 and pairs[at - 1][1] >= j) or (at < len(pairs) and pairs[at][1] <= j)
 
 
 def _inside_moved_cells(pairing: Pairing) -> list[tuple[list[int], list[int]]]:
-    """Unmatched calls inside cells that were found out of order, by the pair of cell calls around them."""
+    """Return the unmatched calls inside cells that were found out of order, by the pair of cell calls around them."""
     target, golden = pairing.target, pairing.golden
     groups: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     left, right = pairing.free()
@@ -256,13 +256,14 @@ def _inside_moved_cells(pairing: Pairing) -> list[tuple[list[int], list[int]]]:
 
 
 def fill_by_structure(pairing: Pairing, *, with_shapes: bool) -> Indices:
-    """Pair, in each gap, what has one candidate only: same kind, class or operation, direction, shapes, enclosing pair.
+    """Pair, in each gap, calls with a single candidate: same kind, class or operation, direction, shapes, enclosing
+    pair.
 
-    Without shapes, ranks are asked, and of cells only: a class says more than an operation. Cells of other names whose
-    parameters have other shapes are other layers, as one that projects q, k and v and one that projects q.
-    Several calls of one stem count as one candidate where the other side has as many, all of one stem too. A cell whose
-    name the other side also has was not renamed. What is found is learned by the target's keys, so that the next
-    alignment finds what is ambiguous here.
+    Without shapes, ranks must be equal, and only cells are paired: a class is stronger evidence than an operation.
+    Cells with other names whose parameters have other shapes are other layers, such as one that projects q, k and v and
+    one that projects q. Several calls of one stem count as one candidate if the other side has the same number, all of
+    one stem too. A cell whose name the other side also has was not renamed. The target's keys learn the pairs, so that
+    the next alignment finds calls that are ambiguous here.
     """
     gaps = list(pairing.gaps())
     if not gaps:
@@ -281,7 +282,7 @@ def fill_by_structure(pairing: Pairing, *, with_shapes: bool) -> Indices:
             if (name.kind == "api" and with_shapes) or (name.kind == "cell" and side.stem(i) not in cells[1 - which]):
                 # The names of arguments may differ between two APIs.
                 shapes = tuple([(part, shape if with_shapes else len(shape)) for part, shape in side.shapes(i)])
-                again = side.knows_again and side.again[i]
+                again = side.marks_recomputed and side.again[i]
                 weights = side.parameters(i)
                 found[name.kind, word(name), name.direction, again, above[which](i), shapes, weights].append(i)
         return found
@@ -304,7 +305,7 @@ def fill_by_structure(pairing: Pairing, *, with_shapes: bool) -> Indices:
 
 
 class _Above:
-    """The pair around a call: the nearest enclosing cell that has a partner, by the golden's index."""
+    """The pair around a call: the nearest enclosing cell that has a counterpart, by the golden's index."""
 
     def __init__(self, side: Side, pair_of: list[int]) -> None:
         self._side, self._pair_of = side, pair_of
@@ -316,9 +317,9 @@ class _Above:
         above: Hashable = None
         while parent is not None and parent not in self._known:
             passed.append(parent)
-            self._known[parent] = None  # a circle of parents ends here
+            self._known[parent] = None  # a cycle of parents ends here
             at = self._side.dump.place.get(parent)
-            if at is None:  # a cell that was not collected: its own name is all there is
+            if at is None:  # a cell that was not collected: only its own name is known
                 above = self._side.stem_of(parse(parent))
                 break
             if self._pair_of[at] >= 0:
@@ -332,7 +333,7 @@ class _Above:
 
 
 def pair_around(pairing: Pairing) -> Indices:
-    """Pair cells of one class whose inside is paired already: what ran in one ran in the other, and nowhere else."""
+    """Pair cells of one class whose inner calls are already paired, with each other only."""
     target, golden = pairing.target, pairing.golden
     right_around: defaultdict[str, set[str]] = defaultdict(set)
     left_around: defaultdict[str, set[str]] = defaultdict(set)
@@ -358,7 +359,7 @@ def pair_around(pairing: Pairing) -> Indices:
 
 
 def _operation(side: Side, i: int) -> Hashable:
-    """Kind, class or operation, and direction."""
+    """Return kind, class or operation, and direction."""
     name = side.names[i]
     return name.kind, word(name), name.direction
 
@@ -373,10 +374,10 @@ def _learn(pairing: Pairing, found: Indices) -> None:
 
 
 def follow_forward(pairing: Pairing) -> None:
-    """Pair the backward calls of paired forward calls, also where backward ran in another order.
+    """Pair the backward calls of paired forward calls, also if backward ran in another order.
 
-    A backward call may have the number of its forward, or of the forward's recomputation, or one that counts backward
-    calls: so a pair that looks alike is given up only for one that looks alike too.
+    A backward call may have the number of its forward, or of the forward's recomputation, or a separate number: so a
+    pair that looks alike is replaced only by one that also looks alike.
     """
     target, golden = pairing.target, pairing.golden
     is_changed = False
@@ -389,21 +390,21 @@ def follow_forward(pairing: Pairing) -> None:
             continue
         other = pairing.target_of[j]
         if target.look(i) == golden.look(j) or not (pairing.looks_paired(i) or pairing.looks_paired(other)):
-            pairing.part(i)
-            pairing.part(other)
+            pairing.undo(i)
+            pairing.undo(other)
             pairing.join_anywhere(i, j)
             is_changed = True
     if is_changed:
-        _part_crossing(pairing)
+        _undo_crossing(pairing)
         pairing.fill_by_alignment()
 
 
-def part_strangers(pairing: Pairing, by_user: Container[int]) -> None:
-    """Undo pairs of calls that have nothing in common but their place: each takes what its side alone computes.
+def undo_unrelated(pairing: Pairing, by_user: Container[int]) -> None:
+    """Undo pairs of calls that have only their place in common: each takes tensors that only its side computes.
 
-    A forward call of a function takes tensors of other shapes, which calls without a partner made, on one side at
-    least, and the other side's counterparts of these on neither. A backward call has a forward call without a partner.
-    A tensor that is computed from both is compared, and says more.
+    A forward call of a function takes tensors of other shapes, which calls without a counterpart produced on at least
+    one side, and whose producers are not paired on either side. A backward call has a forward call without a
+    counterpart. A tensor that is computed from both is compared, and is better evidence.
     """
     target, golden = pairing.target, pairing.golden
     for i, j in enumerate(pairing.golden_of):
@@ -420,19 +421,19 @@ def part_strangers(pairing: Pairing, by_user: Container[int]) -> None:
                 and _are_made_elsewhere(pairing, target.makers(i), golden.makers(j))
             )
         if is_strange:
-            pairing.part(i)
+            pairing.undo(i)
 
 
 def _are_made_elsewhere(pairing: Pairing, ours: Collection[int], theirs: Collection[int]) -> bool:
-    """Return whether calls that made what a pair of calls received have no partner on one side at least, and no two of
-    both sides are a pair."""
+    """Return whether calls that produced the inputs of a pair of calls have no counterpart on at least one side, and no
+    two of both sides are a pair."""
     partners = {pairing.golden_of[one] for one in ours}
     is_alone = -1 in partners or any(pairing.target_of[one] < 0 for one in theirs)
     return bool(ours and theirs) and is_alone and partners.isdisjoint(theirs)
 
 
-def _part_crossing(pairing: Pairing) -> None:
-    """Undo pairs of backward calls that cross others although their forward calls are no pair."""
+def _undo_crossing(pairing: Pairing) -> None:
+    """Undo pairs of backward calls that cross others although their forward calls are not a pair."""
     doubtful = [
         (i, j)
         for i, j in enumerate(pairing.golden_of)
@@ -441,18 +442,18 @@ def _part_crossing(pairing: Pairing) -> None:
     pairing.rechain(without=dict(doubtful))
     for i, j in doubtful:
         if _crosses(pairing.chain, i, j):
-            pairing.part(i)
+            pairing.undo(i)
     pairing.rechain()
 
 
 def _take(pairing: Pairing, by_user: Mapping[int, int]) -> None:
-    """Make the user's pairs, and learn from them what cells are called."""
+    """Add the user's pairs, and learn the names of cells from them."""
     for i, j in by_user.items():
         if pairing.golden_of[i] == j:
             continue
-        pairing.part(i)
+        pairing.undo(i)
         if pairing.target_of[j] >= 0:
-            pairing.part(pairing.target_of[j])
+            pairing.undo(pairing.target_of[j])
         pairing.join_anywhere(i, j)
         mine, theirs = pairing.target.names[i], pairing.golden.names[j]
         if mine.kind == theirs.kind == "cell" and mine.stem != theirs.stem:
@@ -460,7 +461,7 @@ def _take(pairing: Pairing, by_user: Mapping[int, int]) -> None:
 
 
 def _equal_ends(pairing: Pairing) -> Indices:
-    """Return pairs from the beginning and from the end, as far as the calls were recorded alike."""
+    """Return pairs from the beginning and from the end, as far as the calls are alike."""
     target, golden = pairing.target, pairing.golden
     left, right = ([n for n, ok in enumerate(side.in_order) if ok] for side in (target, golden))
     head, tail = common_ends(
@@ -471,16 +472,16 @@ def _equal_ends(pairing: Pairing) -> Indices:
 
 
 def _mark_recomputed(target: Side, golden: Side) -> None:
-    """A dump without marks of recomputation gets them where the other one has some."""
+    """Mark recomputations in a dump without marks if the other one has marks."""
     marked = any(target.again), any(golden.again)
-    target.knows_again = golden.knows_again = all(marked)
+    target.marks_recomputed = golden.marks_recomputed = all(marked)
     if any(marked) and not all(marked):
         without = golden if marked[0] else target
         without.again = seem_recomputed(without.names)
 
 
 def _pair_gradients(pairing: Pairing) -> None:
-    """Pair gradients of parameters by their name alone, renamed cells granted."""
+    """Pair gradients of parameters by their name alone, with renamed cells."""
     target, golden = pairing.target, pairing.golden
     left, right = pairing.free()
 
@@ -494,7 +495,7 @@ def _pair_gradients(pairing: Pairing) -> None:
 
 
 def _fill_fuzzily(pairing: Pairing) -> Indices:
-    """Pair by stem, then by operation, between neighbours that are pairs."""
+    """Pair by stem, then by operation, between neighbors that are pairs."""
     pairing.rechain()
 
     def attribute(side: Side, i: int) -> Hashable:

@@ -1,7 +1,7 @@
-"""Match a dump of MindSpore with one of PyTorch: other names, other arguments, other ways to write the same.
+"""Match a dump of MindSpore with one of PyTorch: other names, other arguments, other forms of the same computation.
 
-Pairs of the user come first, then those of `msprobe.compare.counterparts`, which reads structure, shapes, order and
-values. Then the records of each pair of calls are joined by what they mean.
+Pairs of the user come first, then those of `msprobe.compare.counterparts`, which uses structure, shapes, order and
+values. Then the records of each pair of calls are joined by their meaning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def match_frameworks(target: Dump, golden: Dump, by_user: UserPairs) -> Pairs:
             matches.append(Match(i, j, by, guess))
 
     for pair in found.calls:
-        if not give_other_numbers(target, pair.target, golden, pair.golden):
+        if not have_other_result_dtypes(target, pair.target, golden, pair.golden):
             guess = Guess(pair.confidence, Reason(Why.LIKENESS, name=pair.reason))
             add(pair.target, pair.golden, _label(target, golden, pair.target, pair.golden), guess)
     for i, j in fused_targets(target, golden, found.ambiguous):
@@ -58,8 +58,8 @@ def match_frameworks(target: Dump, golden: Dump, by_user: UserPairs) -> Pairs:
 
 
 def _guiding(target: Dump, golden: Dump, calls: Mapping[int, int]) -> dict[int, int]:
-    """Return the user's pairs that guide the search: forward calls of one kind. All others count too, and guide
-    nothing."""
+    """Return the user's pairs that guide the search: forward calls of one kind. All others are pairs too, but do not
+    guide it."""
     found = {}
     for i, j in calls.items():
         mine, theirs = target.names[i], golden.names[j]
@@ -69,7 +69,7 @@ def _guiding(target: Dump, golden: Dump, calls: Mapping[int, int]) -> dict[int, 
 
 
 def _label(target: Dump, golden: Dump, i: int, j: int) -> MatchedBy:
-    """Return `name` where both sides call it alike, but for `Cell` and `Module` and the number."""
+    """Return `name` if both sides use the same name, except for `Cell` and `Module` and the number."""
     mine, theirs = target.names[i], golden.names[j]
     if bare_stem(mine) != bare_stem(theirs) or mine.direction != theirs.direction:
         return "structure"
@@ -77,11 +77,11 @@ def _label(target: Dump, golden: Dump, i: int, j: int) -> MatchedBy:
 
 
 def _last_gradients(target: Dump, golden: Dump, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Target and golden call of the gradients of each pair of cells among `calls` whose gradients one side keeps for
-    the last micro-batch only.
+    """Return target and golden call of the gradients of each pair of cells among `calls` whose gradients one side keeps
+    only for the last micro-batch.
 
     msprobe writes them under one name for a whole step, msprobe-ms once per micro-batch: `parameters_grad`,
-    `parameters_grad.1`. So the last of these are the counterpart, and those before them have none.
+    `parameters_grad.1`. So the last of these is the counterpart, and the earlier ones have none.
     """
     pairs = {(target.names[i].stem, golden.names[j].stem) for i, j in calls}
     found = []
@@ -96,7 +96,7 @@ def _last_gradients(target: Dump, golden: Dump, calls: Sequence[tuple[int, int]]
 def _earlier_gradients(
     ordered: Sequence[Match], target: Dump, golden: Dump, last: Sequence[tuple[int, int]]
 ) -> dict[int, Reason]:
-    """By place: why the gradients of micro-batches before the `last` have no counterpart."""
+    """Return by place why the gradients of micro-batches before the `last` have no counterpart."""
     earlier: set[tuple[int, int]] = set()
     for side, dump in enumerate((target, golden)):
         earlier |= {(side, c) for pair in last for c in dump.gradients[dump.names[pair[side]].stem]}
@@ -108,7 +108,7 @@ def _earlier_gradients(
 
 
 def _without(ordered: Sequence[Match], target: Dump, golden: Dump, table: "ApiTable") -> dict[int, Reason]:
-    """By place: why an unmatched call has no counterpart in the other framework."""
+    """Return by place why an unmatched call has no counterpart in the other framework."""
     known = {pair.pt for pairs in table.entries.values() for pair in pairs}
     found: dict[int, Reason] = {}
     for place, (i, j, _, _) in enumerate(ordered):
@@ -158,12 +158,12 @@ def join_by_meaning(
 _KINDS = frozenset(["bool", "int", "float", "complex"])
 
 
-def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
+def have_other_result_dtypes(target: Dump, i: int, golden: Dump, j: int) -> bool:
     """Return whether target call `i` and golden call `j` are forward calls of functions whose first results, both
     tensors, are of two families of dtypes.
 
-    One side may make its mask of booleans from the start, the other of floats that it casts later: `ones(n, n,
-    dtype=bool)` and `ones((n, n)).astype(bool)`. Nothing of the two can be compared but what comes of them.
+    One side may create its mask as booleans, the other as floats that it casts later: `ones(n, n, dtype=bool)` and
+    `ones((n, n)).astype(bool)`. Of the two, only the results computed from them can be compared.
     """
     for dump, call in ((target, i), (golden, j)):
         name = dump.names[call]
@@ -174,7 +174,7 @@ def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
 
 
 def _first_result(dump: Dump, call: int) -> str:
-    """Return the family of the dtype of a call's first result; empty where that is no tensor."""
+    """Return the family of the dtype of a call's first result; empty if it is not a tensor."""
     columns = dump.columns
     first = next((row for row in columns.rows(call) if columns.part[row] == OUTPUT), None)
     return "" if first is None or columns.kind[first] != TENSOR else family(columns.dtype(first))

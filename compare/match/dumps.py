@@ -1,7 +1,7 @@
-"""Make pairs: first the calls of two dumps, then the records inside a pair of calls. Nothing is measured here.
+"""Make pairs: first of the calls of two dumps, then of the records inside a pair of calls. Measures nothing.
 
-Two runs of one program make the same calls with the same shapes in the same order, and most comparisons are of those:
-they are recognised at once, column against column. Records belong together by part and path (`input`, `("1", "0")`),
+Two runs of one program make the same calls with the same shapes in the same order, and most comparisons are of such
+runs: they are detected immediately, by comparing columns. Records correspond by part and path (`input`, `("1", "0")`),
 never by the text of their row.
 """
 
@@ -26,7 +26,7 @@ from .user_mapping import NOTHING, UserPairs, with_rows
 
 
 def match(target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: UserPairs = NOTHING) -> Pairs:
-    """Return every call of both dumps once, in the target's execution order, with golden-only calls where they belong.
+    """Return every call of both dumps once, in the target's execution order, with golden-only calls at their place.
 
     `by_user` are the pairs of the user's mapping.
     """
@@ -51,7 +51,7 @@ def match(target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: UserPairs
 def _is_one_program(target: Dump, golden: Dump) -> bool:
     """Return whether both sides make the same calls in the same order, with the same shapes inside the same cells.
 
-    Numbers and texts among the arguments are not asked: where all names, cells and shapes agree, an argument that
+    Numbers and strings among the arguments are not compared: if all names, cells and shapes agree, an argument that
     differs is a finding, not another call.
     """
     t, g = target.columns, golden.columns
@@ -73,8 +73,8 @@ def _is_one_program(target: Dump, golden: Dump) -> bool:
 
 
 def _translated(source: Columns, into: Columns) -> NDArray[np.int32]:
-    """Return the paths of one side in the numbers of the other; paths that the other does not have get numbers
-    behind."""
+    """Return the paths of one side as numbers of the other; paths that the other does not have get numbers after
+    those."""
     numbers = {path: n for n, path in enumerate(into.paths)}
     table = np.array([numbers.setdefault(path, len(numbers)) for path in source.paths] or [0], np.int32)
     return table[np.frombuffer(source.path, np.int32)]
@@ -97,25 +97,26 @@ def _join_by_path(target: Dump, golden: Dump, calls: Sequence[Match]) -> Pairs:
             return ours, golden_rows
         mine = _placed(left.part[a], left.path[a], ours)
         other = _placed(right.part[b], right_path[b], golden_rows)
-        return _join_records(mine, _respelled(mine, other, left, right))
+        return _join_records(mine, _with_keywords_as_positions(mine, other, left, right))
 
     return pairs_of(target, golden, calls, join)
 
 
 Place = tuple[int, int, int]
-"""Part, path, and how many records of the same part and path stand before (an argument and a keyword may share one)."""
+"""Part, path, and the number of earlier records with the same part and path (an argument and a keyword may share
+one)."""
 
 _Argument = list[tuple[Place, int, tuple[str, ...]]]
 """The records of one argument of a call: their places, rows, and paths inside the argument."""
 
 
-def _respelled(
+def _with_keywords_as_positions(
     left: Mapping[Place, int], right: Mapping[Place, int], ours: Columns, theirs: Columns
 ) -> dict[Place, int]:
     """Return the golden's places, in which an argument that is passed by position on one side and by keyword on the
     other has the target's.
 
-    Two such arguments are one where they are equal, or where they are all that is left of two of one type.
+    Two such arguments correspond if they are equal, or if they are the only remaining two of one type.
     """
     mine, other = _arguments(left, right, ours), _arguments(right, left, theirs)
     if not mine or not other:
@@ -135,7 +136,7 @@ def _respelled(
 
 
 def _arguments(own: Mapping[Place, int], others: Mapping[Place, int], columns: Columns) -> dict[str, _Argument]:
-    """By name or number: the arguments of a call of which the other side has no record at this place."""
+    """Return by name or number the arguments of a call for which the other side has no record at this place."""
     found: dict[str, _Argument] = defaultdict(list)
     shared: set[str] = set()
     for place, row in own.items():
@@ -147,7 +148,7 @@ def _arguments(own: Mapping[Place, int], others: Mapping[Place, int], columns: C
 
 
 def _content(argument: _Argument, columns: Columns) -> object:
-    """Of a tensor the form and the statistics, of another value the value."""
+    """Return form and statistics of a tensor, the value of any other argument."""
     return tuple(
         (path, columns.looks[columns.look[row]][1:], columns.max[row], columns.min[row], columns.norm[row])
         if columns.kind[row] == TENSOR
@@ -157,7 +158,7 @@ def _content(argument: _Argument, columns: Columns) -> object:
 
 
 def _types(argument: _Argument, columns: Columns) -> object:
-    """Of a tensor the form, of another value its type."""
+    """Return the form of a tensor, the type of any other argument."""
     return tuple(
         (path, columns.looks[columns.look[row]][1:])
         if columns.kind[row] == TENSOR
@@ -179,8 +180,8 @@ def _placed(parts: Iterable[int], paths: Iterable[int], rows: Iterable[int]) -> 
 def _join_records(left: Mapping[Place, int], right: Mapping[Place, int]) -> tuple[Rows, Rows]:
     """Return the rows of both sides joined by their places, in the left's order; -1 for none.
 
-    A right-only record stands behind the nearest earlier right record of the same part that has a partner, or without
-    one at the end of its part.
+    A right-only record comes after the nearest earlier right record of the same part that has a counterpart, otherwise
+    at the end of its part.
     """
     after: defaultdict[int, list[int]] = defaultdict(list)
     first: defaultdict[int, list[int]] = defaultdict(list)

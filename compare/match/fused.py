@@ -18,13 +18,13 @@ from .pairs import Ints, Match, Pairs, View
 Shape = tuple[int, ...]
 
 _FEWEST = 3
-"""Modules without a counterpart, at least: a whole and two parts."""
+"""Minimum number of modules without a counterpart: a whole and two parts."""
 
 _MOST_ORDERED = 4
-"""Of so many parts all orders are tried."""
+"""Number of parts up to which all orders are tried."""
 
 _NEAR = 0.2
-"""A part and its slice are no further apart, as a share of the norm: another weight is by more than 1."""
+"""Largest difference of a part and its slice, relative to the norm: that of another weight is above 1."""
 
 SUM = View(is_part=True)
 """The gradient of a fused call's input is the sum of those of its parts."""
@@ -35,10 +35,10 @@ Orders = Mapping[tuple[bool, int], Sequence[int]]
 
 
 def fused_views(pairs: Pairs, orders: Orders = MappingProxyType({})) -> dict[int, View]:
-    """By number of the pair: the slice of the whole that belongs to it, in the order of the parts.
+    """Return by number of the pair the slice of the whole that belongs to it, in the order of the parts.
 
-    A record of which the others are parts is the whole: their sizes along one axis sum up to its own. Without an order
-    that is known, parts are in that of their forward calls.
+    A record of which the others are parts is the whole: their sizes along one axis add up to its own. If no order is
+    known, parts are in the order of their forward calls.
     """
     found: dict[int, View] = {}
     for whole, parts, rows, others, is_golden in (
@@ -66,7 +66,7 @@ def fused_views(pairs: Pairs, orders: Orders = MappingProxyType({})) -> dict[int
 
 
 def _forward_of(dump: Dump, call: int) -> int:
-    """Return the first forward call of the module that a call belongs to; the call itself where that is not known."""
+    """Return the first forward call of the module that a call belongs to; the call itself if that is unknown."""
     name = dump.names[call]
     forward = dump.counterpart(call, "forward") if name.direction == "backward" else -1
     return dump.place.get(f"{name.stem}.forward.0", call) if forward < 0 else forward
@@ -77,8 +77,8 @@ def fused_in_one_framework(
 ) -> tuple[list[Match], dict[tuple[bool, int], Sequence[int]]]:
     """Return the pairs of calls with those of parts and their whole, and the orders of the parts.
 
-    Modules of one name whose parameters have other shapes may be a part and a whole, as `up` and one that computes the
-    gate, too. What ran inside of a part is no counterpart of what ran inside of the whole.
+    Modules of one name whose parameters have other shapes may be a part and a whole, such as `up` and one that also
+    computes the gate. Calls inside of a part are not counterparts of calls inside of the whole.
     """
     golden_of = {match.target: match.golden for match in found if match.by != "mapping"}
     others = {a: b for a, b in golden_of.items() if _has_other_parameters(target, a, golden, b)}
@@ -109,9 +109,9 @@ def fused_in_one_framework(
 
 
 def order_of_parts(whole: Dump, parts: Dump, call: int, calls: Sequence[int]) -> Sequence[int]:
-    """Return the forward calls of a whole's parts in the order in which these stand in it; none where their elements
-    show that they are no slices of it, as where those of every head stand together. Without elements, as they were
-    called."""
+    """Return the forward calls of a whole's parts in the order of their slices; empty if their elements show that they
+    are not slices of it, for example if those of each head are contiguous. Without elements, in the order of the
+    calls."""
     columns = whole.columns
     rows = [
         row for row in columns.rows(call) if columns.part[row] == PARAMETERS and columns.max[row] > columns.min[row]
@@ -132,8 +132,7 @@ def order_of_parts(whole: Dump, parts: Dump, call: int, calls: Sequence[int]) ->
 
 
 def _fit(whole: "np.ndarray[Any, Any]", pieces: "Sequence[np.ndarray[Any, Any]]") -> bool:
-    """Return whether most of some tensors are nearly the slices of another in this order; what is updated drifts
-    apart."""
+    """Return whether most of some tensors are nearly the slices of another in this order; updated parameters drift."""
     is_near, at = [], 0
     for piece in pieces:
         mine, there = piece.astype(np.float64), whole[at : at + len(piece)].astype(np.float64)
@@ -184,9 +183,10 @@ def groups(views: Mapping[int, View], target_rows: Ints, golden_rows: Ints) -> l
 
 
 def fused_targets(target: Dump, golden: Dump, candidates: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of a target layer with each golden layer of which it is made, forward, backward and the gradients.
+    """Yield pairs of a target layer with each golden layer of which it consists: forward, backward and gradients.
 
-    Of the golden calls that a target call could be, those are its parts whose first parameters make up its own.
+    Of the golden calls that are candidates for a target call, those are its parts whose first parameters make up its
+    own.
     """
     for i, found in candidates.items():
         name, parts = target.names[i], sorted(found)
@@ -205,13 +205,14 @@ def _first_parameter(dump: Dump, call: int) -> Shape | None:
 
 
 def _calls_of(dump: Dump, call: int) -> tuple[int, int, int]:
-    """Return a cell's call forward and backward, and the gradients of its parameters; -1 for each that there is not."""
+    """Return a cell's call forward and backward, and the gradients of its parameters; -1 for each that does not
+    exist."""
     stem = f"{dump.names[call].stem}.parameters_grad"
     return call, dump.counterpart(call, "backward"), dump.place.get(f"{stem}.0", dump.place.get(stem, -1))
 
 
 def _slices(whole: Shape | None, parts: Sequence[Shape | None]) -> list[str]:
-    """Return the slice of each part; nothing where the parts are no parts of the whole."""
+    """Return the slice of each part; empty if the parts are not parts of the whole."""
     known = [p for p in parts if p is not None and whole and len(p) == len(whole) and p != whole]
     if not whole or len(known) < len(parts):
         return []

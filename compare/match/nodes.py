@@ -1,8 +1,8 @@
-"""Pair the kernels of two graphs by what they are given.
+"""Pair the kernels of two graphs by their inputs.
 
-Kernels that do not depend on each other run in an order that differs from one compilation of a program to the next, so
-it says nothing of which kernel is which. The number in a kernel's name does not depend on the order; it changes where
-a program has more or fewer kernels of its scope. What a kernel is given says which one it is in both cases.
+Kernels that do not depend on each other run in an order that differs between compilations of a program, so the order
+does not identify a kernel. The number in a kernel's name does not depend on the order; it changes if a program has more
+or fewer kernels of its scope. The inputs of a kernel identify it in both cases.
 """
 
 from collections import defaultdict
@@ -17,23 +17,23 @@ from .call_keys import Side
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What a call of a dump made: the call's index, and the path of the result."""
+    """A result of a call of a dump: the index of the call, and the path of the result."""
 
     by: int
     path: tuple[str, ...]
 
 
 _Given = tuple[Source | _Made | None, ...]
-"""By record of a kernel: what gave it; None for what a call without a pair made."""
+"""By record of a kernel: its producer; None for a result of a call without a pair."""
 
 
 def pair_nodes(target: Side, golden: Side, known: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of kernels and of parameters, besides those that are known (golden call by target call); no other
+    """Yield pairs of kernels and of parameters, in addition to `known` ones (golden call by target call); no other
     calls.
 
-    The two of a pair have one scope, the same shapes and arguments, and are given the same parameters and results of
-    kernels that are a pair. Of several the one of the same name is taken, else none. Where results of kernels without a
-    pair are given, only the whole name says which one is meant. What is not told by this is left to an alignment.
+    The two of a pair have one scope, the same shapes and arguments, and as inputs the same parameters and results of
+    kernels that are a pair. Of several, the one with the same name is used, otherwise none. If inputs are results of
+    kernels without a pair, only the whole name decides. An alignment pairs the others.
     """
     mine, theirs = _nodes(target), _nodes(golden)
     if not mine or not theirs:
@@ -77,7 +77,7 @@ def _given(side: Side, i: int) -> _Given:
 
 
 def _translated(given: _Given, golden_of: Mapping[int, int]) -> _Given:
-    """What a call of the target is given, as the golden would say it."""
+    """Return the inputs of a call of the target as the golden has them."""
     return tuple(
         [
             one if not isinstance(one, _Made) else _Made(golden_of[one.by], one.path) if one.by in golden_of else None
@@ -87,8 +87,7 @@ def _translated(given: _Given, golden_of: Mapping[int, int]) -> _Given:
 
 
 def _may_be_given(mine: _Given, theirs: _Given, target_of: Mapping[int, int]) -> bool:
-    """Return whether what two calls are given is the same as far as it is known: results without a pair may be
-    anything."""
+    """Return whether the known inputs of two calls are the same: results without a pair may be anything."""
     return all(
         a == b if a is not None else isinstance(b, _Made) and b.by not in target_of
         for a, b in zip(mine, theirs, strict=True)

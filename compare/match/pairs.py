@@ -1,7 +1,6 @@
-"""Pairs of calls and of records: which of the target stands where which of the golden.
+"""Pairs of calls and of records: the counterparts of the target in the golden.
 
-A comparison of a million records would drown in objects, so a pair is two row numbers; `Pair` and `CallPair` are made
-where somebody looks at them.
+A comparison may have a million records, so a pair is two row numbers; `Pair` and `CallPair` are created on access.
 """
 
 from collections import defaultdict
@@ -32,14 +31,14 @@ def equal_values(a: object, b: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A target record with its golden record; either may be missing, never both."""
+    """A target record with its golden record; one of them may be missing."""
 
     target: Record | None
     golden: Record | None
 
     @property
     def record(self) -> Record:
-        """Return the target's record, or the golden's where the target has none."""
+        """Return the target's record, or the golden's if the target has none."""
         record = self.target or self.golden
         assert record is not None
         return record
@@ -56,22 +55,23 @@ class CallPair:
 
     @property
     def call(self) -> Call:
-        """Return the target's call, or the golden's where the target has none."""
+        """Return the target's call, or the golden's if the target has none."""
         call = self.target or self.golden
         assert call is not None
         return call
 
     @property
     def name(self) -> str:
-        """Return the name that a user knows: the target's, or the golden's where the target has no such call."""
+        """Return the name shown to the user: the target's, or the golden's if the target has no such call."""
         return self.call.name
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How two records of different layout are brought to one: transforms in the words of `msprobe.mapping.transform`.
+    """How two records of different layout are converted to one: transforms in the notation of
+    `msprobe.mapping.transform`.
 
-    An empty text leaves the tensor as it is. `is_part`: one record is a part of the other, with which it was fused.
+    An empty text keeps the tensor as it is. `is_part`: one record is a part of the other, with which it was fused.
     """
 
     target: str = ""
@@ -81,8 +81,8 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Partnerless:
-    """Why a record within a pair of calls has no partner although everything was collected; `is_wrong` where the two
-    sides were given different values."""
+    """Why a record in a pair of calls has no counterpart although everything was collected; `is_wrong` if the two sides
+    were passed different values."""
 
     because: Reason
     is_wrong: bool = False
@@ -90,17 +90,19 @@ class Partnerless:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """How sure an automatic pair of calls is, at most 1, and why it was made; 0 where a call has candidates only."""
+    """The confidence of an automatic pair of calls, at most 1, and the reason for it; 0 if a call has only
+    candidates."""
 
     confidence: float
     because: Reason
 
 
 class Match(NamedTuple):
-    """Target call `target` and golden call `golden`, as positions in their dumps (-1 for none), and what matched them.
+    """Target call `target` and golden call `golden`, as positions in their dumps (-1 for none), and how they were
+    matched.
 
-    `name`: equal names. `renumbered`: equal but for the number. `structure`: another name at the same place of the
-    program. `fuzzy`: neighbours and the operation alone. `mapping`: the user's mapping says so.
+    `name`: equal names. `renumbered`: equal except for the number. `structure`: another name at the same place of the
+    program. `fuzzy`: only by neighbors and operation. `mapping`: by the user's mapping.
     """
 
     target: int
@@ -110,7 +112,8 @@ class Match(NamedTuple):
 
 
 def in_order(matches: Iterable[Match], targets: int, goldens: int) -> list[Match]:
-    """Matches of all calls in the target's order; golden-only calls stand before what follows them in their dump."""
+    """Return matches of all calls in the target's order; golden-only calls come before the calls that follow them in
+    their dump."""
     of_target: defaultdict[int, list[Match]] = defaultdict(list)
     first: dict[int, int] = {}
     for match in matches:
@@ -132,12 +135,12 @@ def in_order(matches: Iterable[Match], targets: int, goldens: int) -> list[Match
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What is known of pairs beyond their rows, where two frameworks or a mapping of the user are involved.
+    """Further data of pairs, for two frameworks or a mapping of the user.
 
-    By row: `views` of records of another layout, `partnerless` of those that rightly have no partner, and in
-    `translated` values of MindSpore in PyTorch's words, where those differ. By place: `guesses` of automatic pairs,
-    and `without` of calls that have no counterpart in the other framework. `is_crossed`: some pairs are of records
-    whose calls are no pair.
+    By row: `views` of records of another layout, `partnerless` for those that correctly have no counterpart, and in
+    `translated` values of MindSpore in PyTorch's terms, if those differ. By place: `guesses` for automatic pairs, and
+    `without` for calls that have no counterpart in the other framework. `is_crossed`: some pairs are of records whose
+    calls are not a pair.
     """
 
     views: Mapping[int, View] = field(default_factory=dict)
@@ -173,7 +176,7 @@ class Pairs(Sequence[CallPair]):
     notes: Notes = field(default_factory=Notes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return its fields, as those of a dump."""
+        """Return the fields, as `Dump` does."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def __len__(self) -> int:
@@ -213,7 +216,7 @@ class Pairs(Sequence[CallPair]):
 
     @cached_property
     def _bounds(self) -> "memoryview[int]":
-        """Return `starts`, of which single elements are read faster from this."""
+        """Return `starts` as a memoryview, whose elements are read faster."""
         return self.starts.data
 
     def pair(self, row: int) -> Pair:
@@ -226,14 +229,15 @@ class Pairs(Sequence[CallPair]):
         return t >= 0 and g >= 0 and self.target.columns.kind[t] == self.golden.columns.kind[g] == TENSOR
 
     def name(self, at: int) -> str:
-        """Return the name of a pair of calls, as `CallPair.name`, without making it."""
+        """Return the name of a pair of calls, as `CallPair.name` does, without creating it."""
         call = self.target_calls.item(at)
         return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[self.golden_calls.item(at)]
 
 
 Rows = Sequence[int]
 JoinRecords = Callable[[Match, int], tuple[Rows, Rows]]
-"""The rows of target and golden of a pair of calls, -1 for none; also given how many pairs of records stand before."""
+"""Function that returns the rows of target and golden of a pair of calls, -1 for none; its second argument is the
+number of earlier pairs of records."""
 
 
 def pairs_of(target: Dump, golden: Dump, matches: Sequence[Match], join: JoinRecords) -> Pairs:
@@ -269,7 +273,7 @@ def _record(dump: Dump, row: int) -> Record | None:
 
 
 def _side(dump: Dump, at: int, rows: Ints) -> tuple[Call | None, list[Record | None]]:
-    """Return a call, and the records of some rows, of which others may be of other calls."""
+    """Return a call, and the records of some rows, which may belong to other calls."""
     call = dump.calls[at] if at >= 0 else None
     own = {} if call is None else dict(enumerate(call.records, dump.columns.starts[at]))
     return call, [own.get(row) or _record(dump, row) for row in rows.tolist()]

@@ -1,8 +1,8 @@
 """Match the records of a pair of calls in two frameworks: other argument names, order, layout and nesting.
 
-The table of functions brings the places of both sides to one (PyTorch's words); of cells the table of layers does so
-for parameters. What is left over then is paired in order where only one order can be meant: a keyword on one side that
-is a position on the other.
+The table of functions converts the places of both sides to PyTorch's names; for parameters of cells, the table of
+layers does. The remaining records are paired in order if only one order is possible: a keyword on one side that is a
+position on the other.
 """
 
 import math
@@ -30,10 +30,10 @@ from .call_keys import word
 from .pairs import Partnerless, View, equal_values
 
 AXES = frozenset(["dim", "dims", "axis", "axes", "dim0", "dim1", "start_dim", "end_dim", "normalized_dim"])
-"""PyTorch's parameters that say an axis, from the front or from behind."""
+"""PyTorch's parameters that are axes, counted from the front or from the end."""
 
 SHAPED = frozenset(["reshape", "view", "view_as", "expand", "expand_as", "broadcast_to", "flatten", "unflatten"])
-"""What shape was asked for, -1 or not, the shape of the result tells."""
+"""Functions whose requested shape, with or without -1, is that of the result."""
 
 COMMUTATIVE = frozenset(
     operation_word(f"Tensor.{name}")
@@ -44,7 +44,7 @@ COMMUTATIVE = frozenset(
 )
 
 CLOSE = 1e-4
-"""Two operands are one tensor where no statistic is further apart, as a share of its scale."""
+"""Two operands are the same tensor if no statistic differs by more, relative to its scale."""
 
 NO_PARTNERS: Mapping[int, int] = {}
 
@@ -66,7 +66,7 @@ class Joined:
 
 @dataclass(slots=True)
 class Item:
-    """One record on its way to a partner. `key` is its canonical place, None where it has none on purpose."""
+    """One record to be paired. `key` is its canonical place, None if it has none on purpose."""
 
     columns: Columns
     row: int
@@ -88,7 +88,7 @@ class Item:
 
     @property
     def norm(self) -> float:
-        """Return the norm of a tensor, NaN where it is not known."""
+        """Return the norm of a tensor, NaN if it is unknown."""
         return self.columns.norm[self.row]
 
 
@@ -96,8 +96,8 @@ Items = Sequence[Item]
 
 
 def has_inner_node_gradients(dump: Dump) -> bool:
-    """Return whether backward calls of a dump hold the gradients of PyTorch's last inner node, in its order: msprobe's
-    do."""
+    """Return whether backward calls of a dump contain the gradients of PyTorch's last inner node, in its order, as
+    those of msprobe do."""
     return dump.framework == "pytorch" and dump.format_version == 0
 
 
@@ -105,7 +105,7 @@ class Records:
     """Joins the records of pairs of calls of two frameworks."""
 
     def __init__(self, target: Dump, golden: Dump, table: ApiTable, partners: Mapping[int, int] = NO_PARTNERS) -> None:
-        """`partners`: target call to golden call of all pairs that are known."""
+        """Join records; `partners` is target call to golden call of all known pairs."""
         self._dumps = target, golden
         self._table = table
         self._between: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Correspondence | None] = {}
@@ -179,13 +179,13 @@ class Records:
         return pair
 
     def _places(self, side: int, name: Name) -> list[str]:
-        """Return the arguments of a call (of a backward call, of its forward), as places: `0`, `1`, `axis`."""
+        """Return the arguments of a call (for a backward call, of its forward), as places: `0`, `1`, `axis`."""
         call, columns = self._dumps[side].place.get(names.counterpart(name.text, "forward")), self._dumps[side].columns
         rows = [] if call is None else [row for row in columns.rows(call) if PARTS[columns.part[row]] == "input"]
         return list(dict.fromkeys(path[0] for row in rows if (path := columns.path_of(row))))
 
     def _key_by_operand(self, left: Items, right: Items, mine: Name, theirs: Name) -> None:
-        """Exchange the operands, or in a backward call their gradients, of a commutative call where the other side has
+        """Exchange the operands, or in a backward call their gradients, of a commutative call if the other side has
         them in the other order."""
         part: Part = "output" if mine.direction == "backward" else "input"
         found = _two_operands(part, left, right)
@@ -200,7 +200,8 @@ class Records:
                 item.key = item.key[0], moved.get(item.key[1], item.key[1])
 
     def _forward_operands(self, mine: Name, theirs: Name) -> tuple[list[Item], list[Item]] | None:
-        """Of the forward calls of two backward calls, which tell more; None where a dump has none."""
+        """Return the operands of the forward calls of two backward calls, which contain more information; None if a
+        dump lacks one."""
         forward = [names.parse(names.counterpart(name.text, "forward")) for name in (mine, theirs)]
         calls = [dump.place.get(name.text) for dump, name in zip(self._dumps, forward, strict=True)]
         if calls[0] is None or calls[1] is None:
@@ -209,10 +210,10 @@ class Records:
         self._key_by_table(left, right, *forward)
         return _two_operands("input", left, right)
 
-    # Values, and records without a partner.
+    # Values, and records without a counterpart.
 
     def _explain(self, found: Joined, left: Items, right: Items, pair: Correspondence | None, name: Name) -> None:
-        """Enter MindSpore's values in PyTorch's words, and why records have no partner; `name` is the target's."""
+        """Enter MindSpore's values in PyTorch's terms, and why records have no counterpart; `name` is the target's."""
         by_row = [{item.row: item for item in items} for items in (left, right)]
         unmatched: list[tuple[int, Item, int]] = []
         rank = next((len(item.shape) for item in left if item.part == "input" and item.shape is not None), 0)
@@ -331,7 +332,7 @@ def cell_argument(record: OneSidedRecord) -> Partnerless | None:
 
 
 def _expected(item: Item, pair: Correspondence, is_ms: bool) -> object:
-    """Return the value of an argument at which both sides agree although only one was given it; `_UNKNOWN` without one.
+    """Return the value of an argument at which both sides agree although only one received it; `_UNKNOWN` without one.
 
     A dropped argument of MindSpore with the value None may be anything.
     """
@@ -343,7 +344,7 @@ def _expected(item: Item, pair: Correspondence, is_ms: bool) -> object:
 
 
 def _translate_value(number: int, ms: Item, pt: Item, rank: int, pair: Correspondence, found: Joined) -> None:
-    """Enter MindSpore's value in PyTorch's words, where those differ; `rank` is that of the call's first tensor."""
+    """Enter MindSpore's value in PyTorch's terms, if those differ; `rank` is that of the call's first tensor."""
     if ms.columns.kind[ms.row] != VALUE or ms.part != "input":
         return
     value = ms.columns.values[ms.row]
@@ -354,7 +355,7 @@ def _translate_value(number: int, ms: Item, pt: Item, rank: int, pair: Correspon
     if isinstance(ms.key, tuple) and ms.key[1][:1] and ms.key[1][0] in AXES and type(text) is int:
         other = pt.columns.values.get(pt.row)
         if type(other) is int and rank and (text - other) % rank == 0 and max(abs(text), abs(other)) <= rank:
-            text = other  # one axis, counted from the front and from behind
+            text = other  # one axis, counted from the front and from the end
     if text is not value:
         found.translated[number] = text
 
@@ -380,21 +381,21 @@ def _values_in_other_form(unmatched: Sequence[tuple[int, Item, int]]) -> dict[in
 
 
 class Operands:
-    """Finds the pairs of calls whose operands stand in the other order: `y * weight` here is `weight * y` there.
+    """Finds the pairs of calls whose operands are exchanged: `y * weight` here is `weight * y` there.
 
-    The first of these that tells the two orders apart decides: what the operands look like, where they come from, what
-    values they hold. Where nothing does, each operand is the one at its place.
+    The first property that distinguishes the two orders decides: form, origin, or values of the operands. If none does,
+    operands correspond by position.
     """
 
     def __init__(self, target: Dump, golden: Dump, partners: Mapping[int, int]) -> None:
-        """`partners`: target call to golden call."""
+        """Compare operands; `partners` is target call to golden call."""
         self._dumps = target, golden
         self._golden_of = {target.columns.names[i]: golden.columns.names[j] for i, j in partners.items()}
         self._goldens = set(self._golden_of.values())
 
     def exchanged(self, i: int, j: int) -> list[int]:
         """Return the golden's rows of the two operands, or in a backward call of their gradients, of calls of one
-        framework whose operands stand in the other order; none where they do not."""
+        framework whose operands are exchanged; empty if they are not."""
         names = self._dumps[0].names[i], self._dumps[1].names[j]
         if any(name.kind != "api" or operation_word(name.stem) not in COMMUTATIVE for name in names):
             return []
@@ -409,7 +410,7 @@ class Operands:
         return [item.row for item in own] if found and len(own) == _OPERANDS and self.are_crossed(*found) else []
 
     def are_crossed(self, left: Items, right: Items) -> bool:
-        """Return whether two operands of each side, in the order of their places, belong together crosswise."""
+        """Return whether two operands of each side, in the order of their places, correspond crosswise."""
         for score in (self._by_look, self._by_origin, self._by_values):
             straight = score(left[0], right[0]) + score(left[1], right[1])
             crossed = score(left[0], right[1]) + score(left[1], right[0])
@@ -423,7 +424,7 @@ class Operands:
         return int(len(kinds) == 1 and mine.shape == theirs.shape)
 
     def _by_origin(self, mine: Item, theirs: Item) -> int:
-        """1 where both are parameters, or one result of a pair of calls; -1 where they come from elsewhere."""
+        """Return 1 if both are parameters, or one result of a pair of calls; -1 if their origins differ."""
         texts = [item.columns.source[item.row] for item in (mine, theirs)]
         ours, other = map(source_of, texts)
         are_parameters = [source.origin == "parameter" for source in (ours, other)]
@@ -438,7 +439,7 @@ class Operands:
     @staticmethod
     def _by_values(mine: Item, theirs: Item) -> int:
         a, b = (item.columns.numbers[item.row].tolist() for item in (mine, theirs))
-        scale = max(map(abs, (*a[:2], *b[:2])))  # the mean is no greater
+        scale = max(map(abs, (*a[:2], *b[:2])))  # the mean is not greater
         scales = (scale, scale, scale, max(abs(a[3]), abs(b[3])))
         return int(all(abs(x - y) <= CLOSE * s for x, y, s in zip(a, b, scales, strict=True)))
 
@@ -451,8 +452,8 @@ def _of_part(dump: Dump, call: int, part: str) -> list[Item]:
 
 
 def _two_operands(part: Part, left: Items, right: Items) -> tuple[list[Item], list[Item]] | None:
-    """Return the operands of both sides (the gradients of them, of a backward call), each side's in the order of their
-    keys; None where a call has not two of them, or an argument besides: `alpha` weighs one of them."""
+    """Return the operands of both sides (for a backward call, their gradients), each side's in the order of their keys;
+    None if a call does not have two of them, or has another argument: `alpha` scales one of them."""
     mine, theirs = ([item for item in items if item.part == part] for items in (left, right))
     keys = {item.key for item in mine}
     if not len(mine) == len(theirs) == len(keys) == _OPERANDS or None in keys or keys != {i.key for i in theirs}:
@@ -461,7 +462,7 @@ def _two_operands(part: Part, left: Items, right: Items) -> tuple[list[Item], li
 
 
 def _key_by_rule(left: Items, right: Items, rule: ApiRule, name: Name) -> None:
-    """As the user wrote it; what his lists leave out has no partner."""
+    """Use the rule of the user; records that are not in its lists have no counterpart."""
     swapped = {"input": "output", "output": "input"} if name.direction == "backward" else {}
     listed = {swapped.get(part, part): set(places.values()) for part, places in rule.places.items()}
     for item in left:
@@ -478,7 +479,7 @@ def _key_by_rule(left: Items, right: Items, rule: ApiRule, name: Name) -> None:
 
 
 def _key_by_layer(items: Items, name: Name) -> None:
-    """MindSpore's parameters under PyTorch's names."""
+    """Use PyTorch's names for MindSpore's parameters."""
     type_name = name.stem.rpartition(".")[2]
     for item in items:
         if item.part in ("parameters", "parameters_grad") and item.path:
@@ -488,10 +489,11 @@ def _key_by_layer(items: Items, name: Name) -> None:
 
 
 def _leave_arguments_out(items: Items, ms: Name, pt: Name, is_known: bool) -> None:
-    """Of two functions that the table does not know for each other.
+    """Exclude arguments of two functions that do not correspond by the table.
 
-    Under one name values may still mean other things where it knows another function for one (`transpose`), `is_known`.
-    Under two, one of them is the last of several steps: its inputs are not those of the other.
+    Functions of one name may have arguments of another meaning if the table has another counterpart for one
+    (`transpose`), `is_known`. With two names, one of them is the last of several steps: its inputs are not those of the
+    other.
     """
     if word(ms) != word(pt):
         argument = "output" if ms.direction == "backward" else "input"
@@ -509,7 +511,7 @@ def _leave_values_out(items: Items) -> None:
 
 
 def _name_the_end(items: Items, name: Name) -> None:
-    """`arange(7)` is given its end at the place where `arange(0, 7)` has its start."""
+    """Use the place of the end for the argument of `arange(7)`, which is the place of the start in `arange(0, 7)`."""
     if word(name) in ("arange", "range") and name.direction == "forward":
         positions = [item for item in items if item.part == "input" and item.path[:1] and item.path[0].isdigit()]
         if len(positions) == 1:
@@ -517,7 +519,7 @@ def _name_the_end(items: Items, name: Name) -> None:
 
 
 def _key_by_norm(left: Items, right: Items) -> None:
-    """Pair the gradients of inputs, whatever their order: those of one shape whose norms are nearest."""
+    """Pair the gradients of inputs in any order: those of one shape whose norms are closest."""
     free = [item for item in right if item.part == "output"]
     for item in free:
         item.key = (item.part, item.path, "alone")
@@ -530,7 +532,8 @@ def _key_by_norm(left: Items, right: Items) -> None:
 
 
 def _key_by_shape(part: Part, left: Items, right: Items) -> None:
-    """Arguments of cells that the two sides take in another order, as their shapes show: nearest of equal shape."""
+    """Pair arguments of cells that the two sides take in another order, by their shapes: the closest norm of equal
+    shape."""
     mine, theirs = ([item for item in items if item.part == part and item.shape] for items in (left, right))
     known = {item.key: item.shape for item in theirs}
     if all(known.get(item.key, item.shape) == item.shape for item in mine):
@@ -544,24 +547,25 @@ def _key_by_shape(part: Part, left: Items, right: Items) -> None:
 
 
 class _Nearest:
-    """Tensors that are taken one by one, each time the one of a shape whose norm is nearest, of equals the first."""
+    """Tensors that are taken individually: each time the one of a shape with the closest norm, the first if several are
+    equal."""
 
     def __init__(self, items: Items) -> None:
         self._free: defaultdict[tuple[int, ...], list[tuple[float, int, Item]]] = defaultdict(list)
         for number, item in enumerate(items):
             if item.shape is not None:
-                # What has no norm is as far from any as can be.
+                # A tensor without a norm has the greatest distance from any other.
                 norm = math.inf if item.norm != item.norm else item.norm
                 self._free[item.shape].append((norm, number, item))
         for group in self._free.values():
             group.sort(key=lambda one: one[:2])
 
     def take(self, item: Item) -> Item | None:
-        """Return the nearest to a tensor, which is free no more; None where none of its shape is left."""
+        """Return and remove the closest to a tensor; None if none of its shape remains."""
         group, norm = self._free.get(item.shape) if item.shape is not None else None, item.norm
         if not group:
             return None
-        if norm != norm:  # as far from all of them
+        if norm != norm:  # equally far from all of them
             at = min(range(len(group)), key=lambda n: group[n][1])
         else:
             after = bisect_left(group, norm, key=lambda one: one[0])
@@ -572,7 +576,7 @@ class _Nearest:
 
 
 def _pair(left: Items, right: Items, found: Joined, may_turn: bool) -> None:
-    """Pair by keys, and what is left by shape; golden-only records stand behind the target's of their part."""
+    """Pair by keys, then the remaining ones by shape; golden-only records come after the target's of their part."""
     waiting: defaultdict[Hashable, deque[Item]] = defaultdict(deque)
     for item in right:
         if item.key is not None:
@@ -592,7 +596,8 @@ def _pair(left: Items, right: Items, found: Joined, may_turn: bool) -> None:
 
 
 def _pair_leftovers(left: Items, right: Items, partner: dict[int, Item]) -> None:
-    """In order, what can be meant in one way only: as many tensors of one shape on both sides, of one part."""
+    """Pair, in order, records with only one possible counterpart: equal numbers of tensors of one shape on both sides,
+    of one part."""
 
     def by_look(items: Iterable[Item]) -> dict[tuple[Part, object], list[Item]]:
         groups: defaultdict[tuple[Part, object], list[Item]] = defaultdict(list)
@@ -610,9 +615,9 @@ def _pair_leftovers(left: Items, right: Items, partner: dict[int, Item]) -> None
 
 
 def _view(mine: Item, theirs: Item, may_turn: bool) -> View | None:
-    """Return the transform of the record that has one, where it is a tensor.
+    """Return the transform of the record that has one, if it is a tensor.
 
-    `may_turn`: the primitive may have been constructed to transpose an argument, which no dump tells but the shape.
+    `may_turn`: the primitive may have been constructed to transpose an argument, which only the shape shows.
     """
     a, b = mine.shape, theirs.shape
     is_turned = may_turn and a is not None and b is not None and a != b and len(a) >= 2

@@ -22,8 +22,8 @@ Noted = TypeVar("Noted")
 @dataclass(frozen=True)
 class UserPairs:
     """`calls`: golden call by target call. `rules`: the API rule of a target call. `rows`: golden row by target row,
-    with the transform of the target's. `layers`: of the calls, those that the layer mapping paired. `unused`: in
-    sentences, the rules that matched nothing."""
+    with the transform of the target's. `layers`: the calls that the layer mapping paired. `unused`: the rules that
+    matched nothing, as sentences."""
 
     calls: Mapping[int, int] = field(default_factory=dict)
     rules: Mapping[int, ApiRule] = field(default_factory=dict)
@@ -39,7 +39,8 @@ NOTHING = UserPairs()
 
 
 def user_pairs(mapping: UserMapping, target: Dump, golden: Dump) -> UserPairs:
-    """What the rules mean for these two dumps; of several rules for a call the most particular one counts."""
+    """Return the pairs that the rules give for these two dumps; of several rules for a call, the most specific one is
+    used."""
     return _Gathering(mapping, target, golden).by_user if mapping else NOTHING
 
 
@@ -66,7 +67,7 @@ class _Gathering:
                 self._taken.add(j)
 
     def _rows(self) -> dict[int, tuple[int, str]]:
-        # The layer mapping writes rows without a partner into its file too.
+        # The layer mapping also writes rows without a counterpart into its file.
         rules: Mapping[str, DataRule] = {n: rule for n, rule in self._mapping.data.items() if rule.to != NOWHERE}
         if not rules:
             return {}
@@ -79,7 +80,7 @@ class _Gathering:
         rules = self._mapping.layers
         if rules is None:
             return {}
-        from msprobe.mapping.layer_tree import pair_layers  # here: only who maps layers needs it
+        from msprobe.mapping.layer_tree import pair_layers  # here: only for a layer mapping
 
         found = pair_layers(placed_calls(self._target), placed_calls(self._golden), rules)
         if not found:
@@ -144,7 +145,7 @@ def _rows_named(dump: Dump, wanted: Iterable[str]) -> dict[str, int]:
 
 
 def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -> Iterable[tuple[int, int]]:
-    """Return the calls whose mapped records all lie in one call of the other side."""
+    """Return the calls whose mapped records are all in one call of the other side."""
     partners: dict[int, set[int]] = {}
     for row, (other, _) in rows.items():
         partners.setdefault(target.columns.call_of(row), set()).add(golden.columns.call_of(other))
@@ -152,14 +153,14 @@ def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -
 
 
 def placed_calls(dump: Dump) -> "list[PlacedCall]":
-    """Return the calls of a dump as the rules of layers see them."""
+    """Return the calls of a dump as the rules of layers need them."""
     from msprobe.mapping.layer_tree import PlacedCall  # here: as above
 
     return [PlacedCall(text, dump.parent(at), dump.calls.stack(at)) for at, text in enumerate(dump.columns.names)]
 
 
 def with_rows(pairs: Pairs, by_user: UserPairs) -> Pairs:
-    """Return the pairs with those of single records that the user made; their former partners are unmatched."""
+    """Return the pairs with those of single records by the user; their former counterparts are unmatched."""
     if not by_user.rows:
         return pairs
     made = {row: other for row, (other, _) in by_user.rows.items()}
@@ -201,7 +202,8 @@ def with_rows(pairs: Pairs, by_user: UserPairs) -> Pairs:
 
 
 def named_pairs(by_user: UserPairs, target: Dump, golden: Dump) -> dict[str, str]:
-    """Of the calls that the layer mapping paired: the target's row -> the golden's row of the same ending, or `N/A`."""
+    """Return, for the calls that the layer mapping paired, the target's row -> the golden's row with the same ending,
+    or `N/A`."""
     found: dict[str, str] = {}
     ours, theirs = target.columns, golden.columns
     for i, j in by_user.layers.items():

@@ -463,9 +463,9 @@ class TestLarge:
 def test_a_partner_that_does_not_exist_cannot_be_parted():
     pairing = Pairing(Side(dump_of(apis("exp sin"))), Side(dump_of(apis("exp sin"))))
     pairing.join_anywhere(1, 1)
-    pairing.part(-1)  # "no call": not the last one
+    pairing.undo(-1)  # "no call": not the last one
     assert list(pairing.golden_of) == [-1, 1]
-    pairing.part(1)
+    pairing.undo(1)
     assert list(pairing.golden_of) == [-1, -1]
 
 
