@@ -1,7 +1,8 @@
-"""Which arguments of a collective are buffers: tensors that it fills, so that the values before the call mean nothing.
+"""Arguments of collectives that are buffers: tensors that the collective fills, so that the values before the call are
+meaningless.
 
 By the signatures of torch.distributed, mindspore.mint.distributed and mindspore.communication.comm_func, which a test
-reads. Forms that return their result have no such argument: they read the tensor that is passed first.
+reads. Functions that return their result have no such argument: they read the tensor that is passed first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,15 +13,15 @@ from msprobe.base import names
 PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
 
 BATCH = "batch_isend_irecv"
-"""Each operation of a batch is a send or a receive of its own."""
+"""Each operation of a batch is a separate send or receive."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilledArgument:
-    """The argument that functions fill: its place among the positional ones, and its names.
+    """The argument that functions fill: its position among the positional ones, and its names.
 
-    `functions` are parts of the names of functions; `is_whole`: whole names. `beside_another`: it is filled where
-    another tensor is passed, and read where there is none.
+    `functions` are parts of the names of functions; `is_whole`: whole names. `beside_another`: it is filled if another
+    tensor is passed, and read otherwise.
     """
 
     functions: tuple[str, ...]
@@ -48,7 +49,7 @@ FILLED = (
 
 
 def function_of(call: str) -> str:
-    """Return the name of the function that a forward call of these packages makes; empty for any other call."""
+    """Return the name of the function that a forward call of these packages executes; empty for any other call."""
     if not call.startswith(PREFIXES):
         return ""
     name = names.parse(call)
@@ -63,8 +64,8 @@ def has_buffers(function: str) -> bool:
 def is_buffer(function: str, path: Sequence[str], tensors: Iterable[Sequence[str]], operation: object = None) -> bool:
     """Return whether a function fills the argument at a path.
 
-    `tensors` are the paths of all tensors that are passed. `operation` is what an entry of a batch does (`isend`,
-    `irecv`), as far as it is known; an entry of which it is not known counts as filled.
+    `tensors` are the paths of all tensors that are passed. `operation` is that of an entry of a batch (`isend`,
+    `irecv`); an entry with an unknown one counts as filled.
     """
     if not path:
         return False

@@ -1,4 +1,4 @@
-"""How a run shares its model out over ranks, and the options that say so."""
+"""Distribution of a model over ranks, and the options for it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,9 @@ _OPTIONS = (*_NUMBERS, "order")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The sizes of one side: ranks in all, tensor parallel, pipeline stages, and chunks of the model on each stage.
+    """The sizes of one side: ranks in total, tensor parallel, pipeline stages, and chunks of the model on each stage.
 
-    `order` says how ranks are numbered: the axis that stands first varies fastest. Context and expert parallelism
-    have size 1.
+    `order` is the numbering of ranks: the first axis varies fastest. Context and expert parallelism have size 1.
     """
 
     ranks: int = 1
@@ -33,12 +32,12 @@ class Layout:
 
     @property
     def dp(self) -> int:
-        """Return how many copies of the model there are."""
+        """Return the number of copies of the model."""
         return self.ranks // (self.tp * self.pp)
 
     @property
     def is_whole(self) -> bool:
-        """Return whether each rank has the whole model, as a single process has it."""
+        """Return whether each rank has the whole model, as a single process does."""
         return self.tp == self.pp == self.vpp == 1
 
     def rank(self, tp: int, pp: int, dp: int) -> int:
@@ -50,7 +49,7 @@ class Layout:
         return found
 
     def model(self, dp: int) -> frozenset[int]:
-        """Return the ranks that have one copy of the model together."""
+        """Return the ranks that together have one copy of the model."""
         return frozenset(self.rank(tp, pp, dp) for tp in range(self.tp) for pp in range(self.pp))
 
     def text(self) -> str:
@@ -64,7 +63,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """The layouts of both sides; `golden` is None where there is one side alone."""
+    """The layouts of both sides; `golden` is None if there is only one side."""
 
     target: Layout
     golden: Layout | None = None
@@ -76,13 +75,13 @@ class Layouts:
 
 
 def _per_side(flag: str, help: str, zh: str, metavar: str = "N") -> Any:
-    """Return an option with a value of the target, and one of the golden where that is another."""
+    """Return an option with a value for the target, and a second one if the golden's differs."""
     return option(several(metavar), flag, help=help, zh=zh)
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LayoutOptions(OptionGroup):
-    """How the model of each side is divided over its ranks."""
+    """Distribution of the model of each side over its ranks."""
 
     TITLE: ClassVar[tuple[str, str]] = (
         "model-parallel runs: merge the ranks of each model before comparing",
@@ -116,8 +115,7 @@ class LayoutOptions(OptionGroup):
 
 
 def layouts_of(args: Any, has_golden: bool) -> Layouts | None:
-    """Return the layouts that the options say; None without them. UsageError, with what to give, where they cannot
-    be."""
+    """Return the layouts of the options; None without them. Raise a UsageError if they are inconsistent."""
     options = {name: values for name in _OPTIONS if (values := getattr(args, name)) is not None}
     if not options:
         return None

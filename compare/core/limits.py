@@ -1,8 +1,8 @@
 """The limits up to which a difference is noise: built in, of a calibration, or none.
 
-A calibration is a comparison of another trusted run with the golden (`compare/jobs/calibration.py`), kept in a
-noise.json (format.md, page 9). It widens a limit where that run needs more than what is built in, and it withdraws
-the excuse of a precision class from kinds of outputs that it knows to be finer: `noise.md`, "Calibration".
+A calibration is a comparison of another trusted run with the golden (`compare/jobs/calibration.py`), stored in a
+noise.json (format.md, page 9). It raises a limit if that run needs more than the built-in one, and it removes the
+allowance of a precision class from kinds of outputs that are known to be finer: `noise.md`, "Calibration".
 """
 
 import json
@@ -24,12 +24,12 @@ _SIDES = ("calibrated_on", "golden")
 _REMEDY = "give a file written by `msprobe compare --calibrate CLEAN`"
 
 FACTOR = 3.0
-"""A limit is so many times the greatest that a calibration has seen: two seeds, shapes or orders of sums differ by
-less. The same factor holds between the golden's residuals and the target's."""
+"""A limit is this multiple of the greatest value in a calibration: two seeds, shapes or orders of sums differ by less.
+The same factor applies between the golden's residuals and the target's."""
 
 
 class LimitSource(Enum):
-    """Where the limits of noise come from."""
+    """Sources of the limits of noise."""
 
     BUILT_IN = "built-in"
     CALIBRATED = "calibrated"
@@ -37,7 +37,7 @@ class LimitSource(Enum):
 
 
 class Kind(NamedTuple):
-    """What outputs have in common that one kernel computes: `output` is its position, or the kind of cell."""
+    """The kind of outputs that one kernel computes: `output` is the position, or the kind of cell."""
 
     operation: str
     direction: str
@@ -48,8 +48,8 @@ class Kind(NamedTuple):
 class KindResidual:
     """The residuals of one kind of output within one precision class, on a trusted run.
 
-    `eta` is the greatest of `outputs` many; `signs` are the names of those by which some of them stood out of their
-    kin, although the run is trusted.
+    `eta` is the greatest of `outputs` residuals; `signs` are the names of the signs by which some of them were outliers
+    among their peers, although the run is trusted.
     """
 
     kind: Kind
@@ -61,7 +61,8 @@ class KindResidual:
 
 @dataclass(frozen=True, slots=True)
 class KindAmplification:
-    """The greatest relative error of a kind of output over that of its inputs, where no reference knows the call."""
+    """The greatest ratio of the relative error of a kind of output to that of its inputs, if there is no reference for
+    the call."""
 
     kind: Kind
     amplification: float
@@ -74,7 +75,7 @@ RUNNING_STATISTICS = "running statistics"
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How far parameters are apart after the first update, in units of the built-in limit; by what that rests on."""
+    """The drift of parameters after the first update, in units of the built-in limit, by the basis of that limit."""
 
     basis: str
     excess: float
@@ -85,9 +86,9 @@ class Drift:
 class Limits:
     """All limits of one comparison.
 
-    `file` is the noise.json that holds them. `sides` is how the trusted run and the golden were made: `framework`,
-    and versions as their dumps have them. `first_wrong` names calls of the trusted run that are wrong by the built-in
-    limits: calibrated on those, limits may hide a fault.
+    `file` is the noise.json that contains them. `sides` has for the trusted run and the golden `framework`, and
+    versions as their dumps have them. `first_wrong` are calls of the trusted run that are wrong by the built-in limits:
+    calibrated on those, limits may hide a fault.
     """
 
     source: LimitSource = LimitSource.BUILT_IN
@@ -105,29 +106,30 @@ class Limits:
 
     @property
     def frameworks(self) -> tuple[str, ...]:
-        """Of the trusted run and of the golden."""
+        """Return the frameworks of the trusted run and of the golden."""
         return tuple(side.get("framework", "") for side in self.sides)
 
     def eta(self, kind: Hashable, most: float = inf) -> float | None:
-        """Return the residual up to which outputs of a kind may be noise, by those up to `most` that the trusted run
-        has; None for a kind of which it has none."""
+        """Return the residual up to which outputs of a kind may be noise, by residuals up to `most` of the trusted run;
+        None for a kind without any."""
         found = [row.eta for row in self._by_kind.get(kind, ()) if row.eta <= most]
         return FACTOR * max(found) if found else None
 
     def has_shown(self, kind: Hashable, sign: str, eta: float) -> bool:
-        """Return whether the trusted run stood out by the same sign in this kind of output, and by about as much."""
+        """Return whether the trusted run had the same sign for this kind of output, with a similar residual."""
         return any(sign in row.signs and eta <= FACTOR * row.eta for row in self._by_kind.get(kind, ()))
 
     def amplification(self, kind: Hashable, built_in: float) -> float:
-        """Return how many times the inputs' relative error the output's may be, where no reference knows the call."""
+        """Return the largest ratio of the relative error of an output to that of its inputs, if there is no reference
+        for the call."""
         return max(built_in, FACTOR * self._amplifications.get(kind, 0.0))
 
     def drift(self, basis: str) -> float:
-        """Return how many times the built-in limit parameters may be apart after the first update."""
+        """Return the limit of the drift of parameters after the first update, in units of the built-in limit."""
         return max(1.0, self.drift_shown(basis) or 0.0)
 
     def drift_shown(self, basis: str) -> float | None:
-        """Return the part of `drift` that the trusted run has shown; None if it has shown none."""
+        """Return the part of `drift` that the trusted run has shown; None if there is none."""
         return max((FACTOR * drift.excess for drift in self.drifts if drift.basis == basis), default=None)
 
     @cached_property
@@ -147,14 +149,14 @@ EXACT = Limits(LimitSource.EXACT)
 
 
 def write_noise(path: Path, limits: Limits) -> None:
-    """Write the limits; a concurrent reader sees the old file or the new one. OSError where the disk
-    refuses."""
+    """Write the limits; a concurrent reader sees the old file or the new one. Raise an OSError if it cannot be
+    written."""
     with replace_atomically(path) as file:
         file.write("\n".join(_lines(limits)).encode("utf-8", "replace") + b"\n")
 
 
 def _lines(limits: Limits) -> Iterator[str]:
-    """Yield a row on a line, so that two files can be compared by line."""
+    """Yield one row per line, so that two files can be compared by line."""
     head = dict(zip(_SIDES, limits.sides, strict=True))
     yield "{"
     for key, value in {"noise_version": _VERSION, **head, "first_wrong": list(limits.first_wrong)}.items():
@@ -187,7 +189,7 @@ def _json(value: object) -> str:
 
 
 def read_noise(path: Path) -> Limits:
-    """Return the limits in a file; UsageError with what is wrong with it."""
+    """Return the limits in a file; raise a UsageError if it is invalid."""
     try:
         found: Any = json.loads(read_input(path, MAX_CONFIGURATION_BYTES).decode("utf-8-sig"))
     except OSError as err:
@@ -237,7 +239,7 @@ def _kind(row: Mapping[str, Any]) -> Kind:
 
 
 def _number(row: Mapping[str, Any], key: str) -> float:
-    """Return a limit; one that is negative or infinite would decide everything."""
+    """Return a limit; raise an error for a negative or infinite one, which would decide everything."""
     value = row[key]
     if type(value) not in (int, float) or not isfinite(value) or value < 0:
         raise ValueError(f"{key} must be a non-negative number")

@@ -1,4 +1,4 @@
-"""The measures between two tensors, as values; and the float formats."""
+"""The measures between two tensors, as values; and the floating-point formats."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from .standard import canonical
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What was measured between a target t and a golden g of one shape.
+    """The measures between a target t and a golden g of one shape.
 
     Elements that are non-finite and the same on both sides (NaN with NaN, infinities of one sign) count as zeros on
-    both sides. `mismatched` counts those that are non-finite and not the same; the other numbers leave them out, so
-    they mean little as soon as it is not zero. Integers and booleans are measured as float64, but their differences are
-    of the integers themselves; a complex number counts as two numbers, its parts, but as one element.
+    both sides. `mismatched` counts those that are non-finite and not the same; the other numbers exclude them, so they
+    are hardly meaningful if it is not zero. Integers and booleans are measured as float64, but their differences are
+    those of the integers; a complex number counts as two numbers, its parts, but as one element.
 
     | field | formula | nothing to measure | special cases |
     |---|---|---|---|
@@ -29,8 +29,8 @@ class Measures:
     | `bias` | mean(t - g) | 0.0 | |
     | `max_ulp` | max abs(t - g) / spacing(g) | 0.0 | spacing at zero: the least subnormal |
 
-    The spacing is the unit in the last place of the golden element in the coarser of the two float formats, 1 where
-    neither side is of floats. TINY is the epsilon of float64.
+    The spacing is the unit in the last place of the golden element in the coarser of the two floating-point formats, 1
+    if neither side has one. TINY is the epsilon of float64.
     """
 
     size: int
@@ -45,9 +45,9 @@ class Measures:
     excess: float
     beyond: int
     worst: int
-    """Flat index of the element that stands for the greatest excess, or of the first mismatched one; -1 without any."""
+    """Flat index of the element with the greatest excess, or of the first mismatched one; -1 without any."""
     max_absolute_at: int = -1
-    """Flat index of the first element with the greatest absolute difference; -1 where there is none."""
+    """Flat index of the first element with the greatest absolute difference; -1 if there is none."""
     scale_error: float = 0.0
     bias: float = 0.0
     max_ulp: float = 0.0
@@ -55,13 +55,13 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """A normal number in [2^e, 2^(e + 1)) has the unit in the last place 2^(e - digits)."""
+    """A floating-point format: a normal number in [2^e, 2^(e + 1)) has the unit in the last place 2^(e - digits)."""
 
     digits: int
-    """Binary digits behind the point."""
+    """Number of fraction bits."""
 
     exponent: int
-    """Of the least normal number; below that the unit stays what it is there."""
+    """Exponent of the smallest normal number; below that, the unit is constant."""
 
 
 FORMATS = {
@@ -78,7 +78,7 @@ FORMATS = {
 
 
 def coarsest(dtypes: Iterable[str]) -> FloatFormat | None:
-    """Return the format with the fewest digits among some dtypes, whatever framework named them; None without any
-    float."""
+    """Return the format with the fewest digits among some dtypes, as any framework names them; None without a
+    floating-point dtype."""
     known = (FORMATS.get(canonical(dtype)) for dtype in dtypes)
     return min((found for found in known if found is not None), key=lambda found: found.digits, default=None)

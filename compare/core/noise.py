@@ -1,11 +1,11 @@
 """Noise as data: residuals of kernels and their precision classes, and the state of every pair of records.
 
-Two correct kernels differ by rounding only, and rounding depends on the operation and the device, not on the
-place of a call in the network. So a residual is compared with its kin: the residuals of the same operation, direction
-and output, on both sides. What is coarser throughout is a *precision class* (TF32 or bfloat16 inside a matrix product),
-a property of the device; what stands out of its kin is an error.
+Two correct kernels differ by rounding only, and rounding depends on the operation and the device, not on the place of a
+call in the network. So a residual is compared with its peers: the residuals of the same operation, direction and
+output, on both sides. If all of them are coarser, that is a *precision class* (TF32 or bfloat16 inside a matrix
+product), a property of the device; an outlier among its peers is an error.
 
-The thresholds are starting points of a prototype on seeded faults, re-derived on `benchmarks/bugs`.
+The thresholds are starting points of a prototype with injected faults, derived again with `benchmarks/bugs`.
 """
 
 import math
@@ -23,50 +23,52 @@ from msprobe.replay.recorded import Residual
 from .limits import BUILT_IN, Kind, Limits, LimitSource
 
 FULL = 1e-5
-"""The greatest eta of a kernel that computes in float32 throughout: measured 1e-8 to 5e-7, derivatives of saturated
-functions 4e-5 on single elements."""
+"""The greatest eta of a kernel that computes in float32: measured 1e-8 to 5e-7, derivatives of saturated functions 4e-5
+on single elements."""
 
 LOWEST = 6e-3
-"""The greatest eta of a kernel that rounds to bfloat16 inside: measured 1.6e-3 to 2.1e-3 (half: 2.1e-4 to 2.7e-4)."""
+"""The greatest eta of a kernel that internally rounds to bfloat16: measured 1.6e-3 to 2.1e-3 (half: 2.1e-4 to
+2.7e-4)."""
 
 ROUNDING = 1e-6
-"""Up to this relative error two tensors in float32 are one: some units in the last place."""
+"""Relative error up to which two tensors in float32 are equal: some units in the last place."""
 
 VANISHED = 1e3
-"""A difference has died out where what is left of it is smaller by so many times."""
+"""A difference has died out if the rest of it is smaller by this factor."""
 
 WIDEST = 0.1
-"""The greatest bound on which a verdict may rest: what is allowed to differ by more shows nothing."""
+"""The greatest bound on which a verdict may be based: a larger allowed difference is not evidence."""
 
 DRIFT = 5e-4
-"""How far weights may be apart (median, of their root mean square) where no step before is known. Clean pairs of six
-optimizers, order of sums and bfloat16 inputs of products, MindSpore and PyTorch, six steps: weights and gains at most
-2.5e-4."""
+"""Limit of the difference of weights (median, relative to their root mean square) if the previous step is unknown.
+Clean pairs of six optimizers, order of sums and bfloat16 inputs of products, MindSpore and PyTorch, six steps: weights
+and gains at most 2.5e-4."""
 
 _KIN = 3.0
-"""A call is coarser than another where its eta is so many times the other's."""
+"""A call is coarser than another if its eta is this multiple of the other's."""
 
 _PEAK = 15.0
-"""So many times eta no element of rounding noise is away from its reference."""
+"""Largest deviation of an element of rounding noise from its reference, in units of eta."""
 
 _SYSTEMATIC = 0.5
-"""Of the energy of noise a common factor or offset carries 1/n; of a wrong constant all of it."""
+"""Share of the energy of an error in a common factor or offset: 1/n for noise, 1 for a wrong constant."""
 
 _THROUGHOUT = 0.8
-"""The same share of an error that is smaller than the greatest noise of its class."""
+"""The same share for an error that is smaller than the greatest noise of its class."""
 
 _USUAL = 5e-7
-"""The greatest eta that was measured of most float32 kernels."""
+"""The greatest measured eta of most float32 kernels."""
 
 _MANY = 32
-"""Of fewer elements the errors have a common factor by chance."""
+"""With fewer elements, errors have a common factor by chance."""
 
 OPAQUE = 10.0
-"""Relative errors of outputs over those of inputs, where the reference does not mean the same as the call."""
+"""Limit of the ratio of relative errors of outputs to those of inputs, if the reference has another meaning than the
+call."""
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the middle of some values, of an even number the mean of the two there; `statistics` loads all of
+    """Return the median of some values, for an even number the mean of the middle two; `statistics` would load all of
     `decimal`."""
     ordered = sorted(values)
     middle = len(ordered) // 2
@@ -74,7 +76,7 @@ def median(values: Iterable[float]) -> float:
 
 
 class KernelPrecision(Enum):
-    """What the kernel of a call computes in, judged by its residual."""
+    """The precision of the kernel of a call, by its residual."""
 
     EXACT = "exact"
     FULL = "float32"
@@ -84,7 +86,7 @@ class KernelPrecision(Enum):
 
 
 class Sign(Enum):
-    """By what a call stands out of its kin."""
+    """Ways in which a call is an outlier among its peers."""
 
     NONE = "nothing"
     ONE_SIDED = "beyond any rounding, only on the target side"
@@ -105,9 +107,9 @@ class Sign(Enum):
 class Output:
     """One pair of outputs of one pair of calls, replayed on both sides.
 
-    `kind` is the operation, direction and place of the output; `place` is the call's without numbers, so that the same
-    call of other layers has the same. `moves_data`: its output must be its input. `rounds_inside`: a product or
-    convolution, whose kernel may round operands to fewer bits.
+    `kind` is the operation, direction and position of the output; `place` is that of the call without numbers, so that
+    the same call of other layers has the same place. `moves_data`: its output must be its input. `rounds_inside`: a
+    product or convolution, whose kernel may round operands to fewer bits.
     """
 
     kind: Hashable
@@ -121,15 +123,15 @@ class Output:
 
     @property
     def count(self) -> int:
-        """Return the number of elements that were looked at."""
+        """Return the number of elements that were compared."""
         return self.target.count
 
 
 class ResidualJudgement(NamedTuple):
     """The judgement of a pair of outputs by its residuals: wrong by a `sign`, or noise of a class.
 
-    `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge. `source`
-    is whose limit decided.
+    `bound` is the eta up to which it is noise; NaN if the class is opaque, and amplification has to judge. `source` is
+    the source of the limit that decided.
     """
 
     sign: Sign
@@ -139,12 +141,12 @@ class ResidualJudgement(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether the target's kernel computed something else."""
+        """Return whether the target's kernel computed another function."""
         return self.sign is not Sign.NONE
 
 
 def class_of(eta: float) -> KernelPrecision:
-    """Return the class of a kernel with this residual; TF32 keeps float16's mantissa."""
+    """Return the class of a kernel with this residual; TF32 has the mantissa of float16."""
     if eta == 0:
         return KernelPrecision.EXACT
     if eta <= FULL:
@@ -155,7 +157,7 @@ def class_of(eta: float) -> KernelPrecision:
 
 
 def judge(outputs: Sequence[Output], limits: Limits = BUILT_IN) -> list[ResidualJudgement]:
-    """Judge every pair of outputs among its kin, and by the calibrated limits of its kind."""
+    """Judge every pair of outputs by its peers, and by the calibrated limits of its kind."""
     kin: dict[Hashable, list[int]] = defaultdict(list)
     for n, output in enumerate(outputs):
         kin[output.kind].append(n)
@@ -168,7 +170,7 @@ def judge(outputs: Sequence[Output], limits: Limits = BUILT_IN) -> list[Residual
 
 
 class _Kin:
-    """The pairs of outputs of one kind. `coarse` are the etas of all kinds that lie within a precision class."""
+    """The pairs of outputs of one kind. `coarse` are the etas of all kinds that are within a precision class."""
 
     def __init__(self, outputs: Sequence[Output], coarse: Sequence[float], limits: Limits) -> None:
         self._outputs, self._coarse, self._limits = outputs, coarse, limits
@@ -182,8 +184,8 @@ class _Kin:
     def __call__(self, output: Output) -> ResidualJudgement:
         """Return the judgement of one of the outputs; a calibration may change it.
 
-        By what the trusted run stood out, too, is no sign; what is coarser than that run ever was is no precision
-        class.
+        A sign that the trusted run also had is not one; a residual that is coarser than any of that run is not a
+        precision class.
         """
         found, eta, allowed = self._judge(output), output.target.eta, self._limits.eta(output.kind)
         if allowed is None or (found.is_of is KernelPrecision.OPAQUE and not found.is_wrong):
@@ -204,10 +206,11 @@ class _Kin:
         if output.moves_data:
             is_wrong = t.eta > self._limit and t.eta > _KIN * g.eta
             return ResidualJudgement(Sign.MOVED_DATA if is_wrong else Sign.NONE, class_of(t.eta), self._limit)
-        if g.eta > (LOWEST if output.is_exhaustive else FULL):  # the reference does not mean what the golden side did
+        # the reference has another meaning than the function of the golden side
+        if g.eta > (LOWEST if output.is_exhaustive else FULL):
             return ResidualJudgement(Sign.NONE, KernelPrecision.OPAQUE, math.nan)
         is_finer = output.own == output.own and t.eta > max(self._limit, _KIN * output.own)
-        if is_finer:  # what the kernel rounds is far less than what is missing
+        if is_finer:  # the rounding of the kernel is much less than the missing part
             return ResidualJudgement(Sign.OTHER_FUNCTION, class_of(t.eta), max(self._limit, _KIN * output.own))
         if t.eta > LOWEST:
             return ResidualJudgement(Sign.ONE_SIDED, KernelPrecision.OPAQUE, LOWEST)
@@ -217,7 +220,8 @@ class _Kin:
         return ResidualJudgement(self._in_its_class(output, bound), class_of(t.eta), bound)
 
     def _within(self, output: Output) -> Sign:
-        """What is systematic stands out far below the noise of one element, which averages out."""
+        """Return the sign of a residual within the limit: a systematic error is visible far below the noise of one
+        element, as noise averages out."""
         t = output.target
         if t.peak > _PEAK * t.eta and t.peak > 10 * max(self._golden_peak, FULL):
             return Sign.SINGLE_ELEMENTS
@@ -242,24 +246,24 @@ class _Kin:
             return Sign.BEYOND_KIN
         if t.peak > _PEAK * t.eta:
             return Sign.SINGLE_ELEMENTS
-        # A product of few terms has a common factor by itself; a wrong factor adds to the noise.
+        # A product of few terms has a common factor anyway; a wrong factor adds to the noise.
         is_more = 1.6 * t.eta > bound
         return Sign.SYSTEMATIC if is_more and _is_systematic(output) else Sign.NONE
 
     @property
     def _is_systematic_throughout(self) -> bool:
-        """Return whether most coarse calls have a common factor or offset, which no rounding makes: a constant is
+        """Return whether most coarse calls have a common factor or offset, which rounding does not cause: a constant is
         wrong."""
         large = [o for o in self._in_class if o.count >= _MANY]
         return bool(large) and 2 * sum(map(_is_systematic, large)) > len(large)
 
     def _has_company(self, eta: float) -> bool:
-        """Return whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
+        """Return whether calls of other kinds are equally coarse: the only convolution among coarse matrix products."""
         return sum(eta / _KIN <= other <= eta * _KIN for other in self._coarse) > 1
 
 
 def _are_alike(eta: float, same: Sequence[float]) -> bool:
-    """Return whether at least half of the calls at the same place of other layers are as coarse.
+    """Return whether at least half of the calls at the same place of other layers are equally coarse.
 
     Some layers may compute in fewer bits: those of the MLP, and not those of the attention.
     """
@@ -272,37 +276,38 @@ def _is_systematic(output: Output) -> bool:
 
 
 def is_amplified(output: float, inputs: float, floor: float, most: float = OPAQUE) -> bool:
-    """Return whether the relative error of an output is beyond what the inputs' explains, without a reference.
+    """Return whether the relative error of an output is greater than that of the inputs explains, without a reference.
 
-    `floor` is the rounding error of one call, `most` how many times the inputs' relative error the output's may be.
+    `floor` is the rounding error of one call, `most` the largest ratio of the relative error of the output to that of
+    the inputs.
     """
     return output > max(most * inputs, most / OPAQUE * floor)
 
 
 def amplification(output: float, inputs: float, floor: float) -> float:
-    """Return how many times the inputs' relative error an output's is, which counts as a tenth of `floor` at least; NaN
-    where that is no number. Up to `most` of it nothing is amplified."""
+    """Return the ratio of the relative error of an output to that of its inputs, which is at least a tenth of `floor`;
+    NaN if there is none."""
     least = max(inputs, floor / OPAQUE)
     found = output / least if least else math.nan
     return found if math.isfinite(found) else math.nan
 
 
 class Consequence(IntEnum):
-    """How well it is shown that a difference has consequences, in addition to the other differences; the best first."""
+    """The evidence that a difference has consequences in addition to the other differences; the strongest first."""
 
     SHOWN = 0
-    """It reaches something that counts, or another difference, by a path that no other difference reaches."""
+    """It reaches a result, or another difference, by a path that no other difference reaches."""
     OVERLAID = 1
     """All calls that receive it also receive another difference."""
     DENIED = 2
-    """Where it arrives alone, it dies out."""
+    """Where only this difference arrives, it dies out."""
 
 
 class State(IntEnum):
-    """What a difference between a pair of records is.
+    """States of the difference of a pair of records.
 
-    `ELSEWHERE`: what two blocks of two frameworks take or return, where one of them begins or ends a step later; each
-    of the two tensors is compared where its call has its counterpart.
+    `ELSEWHERE`: inputs or outputs of two blocks of two frameworks, one of which begins or ends a step later; each of
+    the two tensors is compared at the counterpart of its call.
     """
 
     EQUAL = 0
@@ -315,27 +320,27 @@ class State(IntEnum):
 
 
 class NoConsequence(Enum):
-    """The ground on which a difference is harmless."""
+    """Reasons why a difference is harmless."""
 
     AGREES = "agrees"
     """The tensors that recorded calls compute from it were compared, and agree."""
     UNUSED = "unused"
     """No recorded call uses the tensor."""
     UNCOMPARED = "uncompared"
-    """Recorded calls use the tensor, and nothing that is computed from it is compared."""
+    """Recorded calls use the tensor, and no result of them is compared."""
 
 
 class Evidence(NamedTuple):
-    """What decided about an output, by its pair of records.
+    """The evidence that decided an output, by its pair of records.
 
-    `residual` is the target's eta, `golden_residual` the golden's, `bound` what was allowed; NaN where the call was not
-    replayed, and then `apart` (the relative error of the output) was held against `explained`, ten times that of the
-    inputs, or what a calibration allows. `source` is whose limit decided. `kind` is the kind of output; `amplification`
-    is how many times the inputs' relative error the output's is.
+    `residual` is the target's eta, `golden_residual` the golden's, `bound` the allowed one; NaN if the call was not
+    replayed. Then `apart` (the relative error of the output) was compared with `explained`, ten times that of the
+    inputs, or the limit of a calibration. `source` is the source of the limit. `kind` is the kind of output;
+    `amplification` is the ratio of the relative error of the output to that of the inputs.
 
-    By statistics `law` and `statistic` name the identity that decided: `residual` and `golden_residual` are what it is
-    off on the two sides. Without one, `apart` is by how much the statistics differ, and `explained` what noise may
-    make of the inputs' differences.
+    By statistics, `law` and `statistic` identify the identity that decided: `residual` and `golden_residual` are its
+    errors on the two sides. Without one, `apart` is the difference of the statistics, and `explained` the difference
+    that noise may cause from that of the inputs.
     """
 
     sign: Sign
@@ -356,7 +361,7 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PrecisionClass:
-    """Operations of one side that are coarser throughout than float32: a property of the device, no error."""
+    """Operations of one side that are always coarser than float32: a property of the device, not an error."""
 
     side: str
     is_of: KernelPrecision
@@ -366,7 +371,7 @@ class PrecisionClass:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """A call of one `side` rounds to `dtype`, where the other side keeps `other` all the way."""
+    """A call of one `side` rounds to `dtype`, while the other side keeps `other` on the whole path."""
 
     side: str
     dtype: str
@@ -377,8 +382,8 @@ class Rounding:
 class Constant:
     """A constant that differs and that only calls without a counterpart take.
 
-    `row` is its first record, in the dump of `side`; `distance` is by what share of its scale the two differ, and
-    `places` are the calls without a counterpart through which it goes.
+    `row` is its first record, in the dump of `side`; `distance` is the difference relative to its scale, and `places`
+    are the calls without a counterpart that depend on it.
     """
 
     side: str
@@ -389,10 +394,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What noise hides of a comparison by statistics; that elements changed places these never show.
+    """Differences that noise hides in a comparison by statistics, which never show permuted elements.
 
-    `outputs` is how many were judged by what their calls amplify, and `share` the median of what is noise of them, as a
-    share of an output's norm or root mean square; NaN where there are none. `by_identity` is how many are explained.
+    `outputs` is the number of outputs judged by the amplification of their calls, and `share` the median of the noise
+    in them, relative to an output's norm or root mean square; NaN if there are none. `by_identity` is the number of
+    outputs explained by identities.
     """
 
     share: float
@@ -402,12 +408,12 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class RoundingLeft:
-    """What is left of two runs in which nothing differs beyond rounding, and what may be hidden in it.
+    """The remaining differences of two runs in which nothing differs by more than rounding, and what they may hide.
 
-    `largest` is the greatest difference of an output, as a share of its norm, and `name` its record. `hidden` is the
-    median of the errors, as shares of an output, up to which calls were judged to round, and `most` the greatest of
-    them; NaN where no call was judged by such a bound. `outputs` is how many were. `updates` is the share of themselves
-    by which the updates of parameters may differ; 0 where that is not known, or none was judged.
+    `largest` is the greatest difference of an output, relative to its norm, and `name` its record. `hidden` is the
+    median of the errors, relative to an output, up to which calls were judged to round, and `most` the greatest of
+    them; NaN if no call was judged by such a bound. `outputs` is the number of these. `updates` is the share of
+    themselves by which the updates of parameters may differ; 0 if unknown, or none was judged.
     """
 
     largest: float
@@ -421,16 +427,16 @@ class RoundingLeft:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The judgement of one comparison.
+    """The result of judging one comparison along the dataflow.
 
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
-    equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
-    out, with the ground of each. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by
-    which it was judged. `unseen` is what statistics leave open; None where elements were compared. `unshown` are leaves
-    that differ whose effect cannot be told from noise. `roundings` are, by place, the calls that round to fewer bits on
-    one side only, `constants` those that take a constant first that differs. `doubts` has, by place of a pair of calls,
-    how doubtful it is that a difference among its inputs has consequences. `rounding_left` is there if something
-    differs, and nothing beyond rounding.
+    bitwise equal except for divergences. `harmless` are the pairs of records where differences originate that die out,
+    each with its reason. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those that were
+    applied. `unseen` is what statistics leave open; None if elements were compared. `unshown` are leaves that differ
+    whose effect cannot be distinguished from noise. `roundings` are, by place, the calls that round to fewer bits on
+    one side only, `constants` those that are the first to take a constant that differs. `doubts` has, by place of a
+    pair of calls, the evidence that a difference among its inputs has consequences. `rounding_left` exists if something
+    differs, and nothing by more than rounding.
     """
 
     states: NDArray[np.uint8]
@@ -450,7 +456,7 @@ class Noise:
     rounding_left: RoundingLeft | None = None
 
     def differs(self) -> NDArray[np.bool_]:
-        """Return which pairs of records differ by more than noise, here or before."""
+        """Return which pairs of records differ by more than noise, by themselves or propagated."""
         return np.isin(self.states, (State.PROPAGATED, State.DIVERGENT))
 
     def diverging(self) -> NDArray[np.bool_]:

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 class Why(Enum):
-    """The kinds of reasons, and the fields of `Reason` that each has."""
+    """The kinds of reasons, and the fields of `Reason` that each uses."""
 
     @staticmethod
     def _generate_next_value_(name: str, *_: object) -> str:
         return name.lower()
 
-    # Two values. `target` and `golden` are what the two sides have.
+    # Two values. `target` and `golden` are those of the two sides.
     VALUES = auto()  # name: the place of the record
     SHAPES = auto()
-    SHAPES_TURNED = auto()  # name: the transform that brings one to the other
+    SHAPES_TURNED = auto()  # name: the transform that converts one to the other
     SHAPES_CUT = auto()  # at: the shape that was compared
     SHAPES_FLATTENED = auto()  # at: the shape that was compared
     SHAPES_OF_FILES = auto()
@@ -36,7 +36,7 @@ class Why(Enum):
     NON_FINITE_SOMEWHERE = auto()  # no index
     INTEGERS = auto()  # amount: the largest difference
     ELEMENTS = auto()  # excess, amount: the largest difference, allowed
-    # Across frameworks: `amount` is a share of the scale.
+    # Across frameworks: `amount` is relative to the scale.
     SCALE = auto()  # allowed
     ALL_PARTS = auto()
     # Not comparable, on one `side` or on both.
@@ -66,23 +66,23 @@ class Why(Enum):
     WORKSPACE = auto()  # name: the operation
     PLACEHOLDER = auto()  # name: the operation
     FILLED = auto()  # name: the operation
-    # Across frameworks: records and calls that rightly have no partner. `side` is a framework.
+    # Across frameworks: records and calls that correctly have no counterpart. `side` is a framework.
     SUM_OF_PARTS = auto()
     ONE_VALUE = auto()  # target: the value, golden: the values on the other side
     ONE_VALUE_EQUAL = auto()  # the same
     NULL = auto()
     INNER_NODE = auto()
     NOISE = auto()
-    """`amount` and `excess` are the residuals of target and golden, `allowed` the bound of noise; `RESIDUAL` is beyond
-    it, or stands out by `name`. Where a call was not replayed, `amount` is the relative error and `allowed` what the
-    inputs explain. `names` holds whose limit decided, where that is not built in."""
+    """`amount` and `excess` are the residuals of target and golden, `allowed` the bound of noise; `RESIDUAL` exceeds
+    it, or is an outlier by the sign `name`. If a call was not replayed, `amount` is the relative error and `allowed`
+    the error that the inputs explain. `names` has the source of the limit that decided, unless it is built in."""
     RESIDUAL = auto()
     NOISE_AMPLIFIED = auto()
     BEYOND_INPUTS = auto()
     NOISE_OF_STATISTICS = auto()
-    """By statistics: `amount` is by how much they differ, `allowed` what noise explains; beyond it in the next. Of an
-    identity between them, `name` says which and `side` of which statistic: `amount` and `excess` are what it is off on
-    target and golden, `allowed` the bound."""
+    """By statistics: `amount` is their difference, `allowed` the difference that noise explains; the next kind exceeds
+    it. For an identity between them, `name` is the identity and `side` the statistic: `amount` and `excess` are its
+    errors on target and golden, `allowed` the bound."""
     BEYOND_STATISTICS = auto()
     LAW_KEPT = auto()
     LAW_BROKEN = auto()
@@ -91,20 +91,20 @@ class Why(Enum):
     IGNORED = auto()  # name: the user's name for it
     USER_TOLERANCE = auto()  # amount, allowed: the absolute and relative part; names: the options
     UNSHOWN = auto()
-    """An argument differs, and nothing shows whether that has an effect."""
-    WIDE_BOUND = auto()  # amount: by how much it differs; allowed: what its inputs explain
+    """An argument differs, and there is no evidence whether that has an effect."""
+    WIDE_BOUND = auto()  # amount: the difference; allowed: the difference that its inputs explain
     DRIFT_SETTINGS = auto()
-    """A parameter differs by drift; the kinds of `DRIFT_` are by what its update was judged."""
+    """A parameter differs by drift; the kinds of `DRIFT_` are the bases on which its update was judged."""
     DRIFT_GRADIENTS = auto()
     DRIFT_UPDATES = auto()
     DRIFT_STATISTICS = auto()
     DRIFT_ONLY = auto()
     DRIFT_ROUNDED = auto()
-    DRIFT_EARLIER = auto()  # the step before is not known: more than rounding, no more than two runs drift
+    DRIFT_EARLIER = auto()  # the previous step is unknown: more than rounding, not more than the drift of two runs
     DRIFT_ROUNDING = auto()
     """The gradient of a parameter is rounding error on both sides, so its update is arbitrary."""
     UPDATE_DIFFERS = auto()
-    """The update of a parameter differs by `excess` times the limit; `name` is what decided, a `Basis`."""
+    """The update of a parameter differs by `excess` times the limit; `name` is the `Basis` that decided."""
     NO_RESULT = auto()
     NO_RESULT_OF_CALL = auto()
     BUFFER = auto()
@@ -126,13 +126,13 @@ class Why(Enum):
     OTHER_STEP = auto()
     ZEROS = auto()
     UNNEEDED = auto()
-    # Pairs that were found by themselves.
-    LIKENESS = auto()  # name: what is alike
+    # Pairs that were found automatically.
+    LIKENESS = auto()  # name: the property that agrees
     FUSED = auto()
     LAST_GRADIENTS = auto()
-    CANDIDATES = auto()  # names: the calls that it could be
+    CANDIDATES = auto()  # names: the candidates
     # A rollout.
-    TEXT = auto()  # name: what it says
+    TEXT = auto()  # name: the text
 
 
 class Cause(Enum):
@@ -191,16 +191,16 @@ CAUSES = tuple(Cause)
 
 @dataclass(frozen=True, slots=True)
 class TensorLook:
-    """A tensor that stands where the other side has another value."""
+    """A tensor where the other side has another value."""
 
     dtype: str
     shape: tuple[int, ...] | None
 
 
-class Reason(NamedTuple):  # across frameworks most rows have one, and a frozen dataclass takes twice as long to make
-    """One reason. The fields that it has stand beside its kind; the others are empty.
+class Reason(NamedTuple):  # across frameworks most rows have one, and creating a frozen dataclass takes twice as long
+    """One reason. Its kind determines which fields are used; the others are empty.
 
-    `excess`: how many times the allowance a difference is. `allowed`: the standard, or a share of the scale.
+    `excess`: a difference in units of the allowance. `allowed`: the standard, or a value relative to the scale.
     """
 
     why: Why
@@ -221,9 +221,9 @@ Reasons = tuple[Reason, ...]
 """Why a pair of records has its verdict: mostly one reason, none for a plain pass."""
 
 DRIFT = frozenset(why for why in Why if why.name.startswith("DRIFT_"))
-"""The kinds of a parameter that only drifted."""
+"""The kinds of parameters that only drifted."""
 
 
 def is_open_drift(reasons: Reasons) -> bool:
-    """Return whether a parameter differs by more than rounding, where the step before is not known."""
+    """Return whether a parameter differs by more than rounding, and the previous step is unknown."""
     return any(reason.why is Why.DRIFT_EARLIER for reason in reasons)

@@ -1,7 +1,7 @@
-"""What a dump tells of a tensor: by what it is known again, and where it came from.
+"""The data of a tensor in a dump: its identity, and its origin.
 
-Two records are taken for one tensor where an identity of theirs is equal. All of them hold the digest, or without one
-statistics; they differ in what may have happened to the tensor on its way.
+Two records are the same tensor if an identity of theirs is equal. Identities contain the digest, or without one the
+statistics; they differ in the operations that leave them unchanged.
 
 | identity | equal for | where |
 |---|---|---|
@@ -10,7 +10,7 @@ statistics; they differ in what may have happened to the tensor on its way.
 | `elements` | the same elements in any shape: a reshape, a transpose | in one dump |
 | `weight` | the same elements in any order of the axes | in two dumps, of two frameworks |
 
-All but the first are None for a tensor whose values do not tell it from others.
+All except the first are None for a tensor whose values are not distinctive.
 """
 
 import math
@@ -60,7 +60,7 @@ class Tensor(NamedTuple):
 
     @property
     def exact(self) -> Identity | None:
-        """None if there is neither a digest nor a maximum."""
+        """Return the digest or the statistics with shape and dtype; None if there is neither a digest nor a maximum."""
         if self.digest:
             return self.shape, canonical(self.dtype), self.digest
         return (self.shape, canonical(self.dtype), *self.statistics) if self.max == self.max else None
@@ -85,7 +85,7 @@ class Tensor(NamedTuple):
 
     @property
     def is_distinctive(self) -> bool:
-        """Return whether its values tell it from others: zeros, ones and scalars are everywhere."""
+        """Return whether its values are distinctive: zeros, ones and scalars are not."""
         high, low = self.max, self.min
         return high != low and (high == high or bool(self.digest)) and self.shape not in ((), (1,))
 
@@ -96,7 +96,7 @@ class Tensor(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many elements it has."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
 
@@ -109,8 +109,8 @@ def tensor_of(columns: Columns, row: int) -> Tensor | None:
 
 
 def exact_numbers(columns: Columns) -> NDArray[np.int64]:
-    """By row: a number that rows have in common whose `exact` is equal; -1 for none, and where a NaN beside a maximum
-    makes it equal to nothing."""
+    """Return by row a number that is equal for rows with equal `exact`; -1 for none, and if a NaN in addition to a
+    maximum makes it unequal to any other."""
     found = np.full(len(columns), -1, np.int64)
     forms: dict[tuple[Shape, str], int] = {}
     of_look = [forms.setdefault((shape or (), canonical(dtype)), len(forms)) for _, dtype, shape in columns.looks]
@@ -132,19 +132,19 @@ def exact_numbers(columns: Columns) -> NDArray[np.int64]:
     mixed = _mixed(keys)
     order = np.argsort(mixed)
     is_new = _changes(keys, order)
-    if (is_new[1:] & (mixed[order[1:]] == mixed[order[:-1]])).any():  # what differs was mixed to one number
+    if (is_new[1:] & (mixed[order[1:]] == mixed[order[:-1]])).any():  # different keys were combined to one number
         order = np.lexsort(keys)
         is_new = _changes(keys, order)
     found[rows[order]] = np.cumsum(is_new)
     known: dict[Identity, int] = {}
-    for row in np.flatnonzero(others).tolist():  # digests, and statistics that are no floats
+    for row in np.flatnonzero(others).tolist():  # digests, and statistics that are not floats
         if (tensor := tensor_of(columns, row)) is not None and (exact := tensor.exact) is not None:
             found[row] = known.setdefault(exact, len(rows) + len(known))
     return found
 
 
 def _mixed(keys: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """Return one number of the keys of each row, equal where all are; it sorts far faster than they do."""
+    """Return one number for the keys of each row, equal if all keys are; it is sorted much faster than they are."""
     found = np.zeros(len(keys[0]), np.uint64)
     for key in keys:
         found ^= (key + 0.0).view(np.uint64)  # the two zeros are equal
@@ -154,7 +154,7 @@ def _mixed(keys: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
 
 
 def _changes(keys: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Of rows in this order: whether one has other keys than the one before it."""
+    """Return whether a row has other keys than the previous one, for rows in this order."""
     found = np.zeros(len(order), bool)
     for key in keys:
         found[1:] |= key[order[1:]] != key[order[:-1]]
@@ -162,7 +162,7 @@ def _changes(keys: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> NDArray[
 
 
 def _is_float(number: float) -> bool:
-    """Return whether a number is one of a float's; a whole one may be greater."""
+    """Return whether a number is in the range of floats; an integer may be greater."""
     return float(number) == number
 
 
@@ -170,7 +170,7 @@ Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
 
 
 class Source(NamedTuple):
-    """Where an input came from. `call`, `part` and `path` name a result, `text` a parameter."""
+    """The origin of an input. `call`, `part` and `path` identify a result, `text` a parameter."""
 
     origin: Origin
     call: str = ""
@@ -185,7 +185,7 @@ _FROM_PARAMETER = "parameter "
 
 
 def source_of(text: str) -> Source:
-    """Return the `source` of a record, taken apart."""
+    """Return the `source` of a record, parsed."""
     if not text:
         return UNKNOWN
     if text in ("leaf", "code"):

@@ -1,8 +1,8 @@
-"""Limits that the user sets for one comparison: calls and records to ignore, and tolerances of their own.
+"""Limits that the user sets for one comparison: calls and records to ignore, and tolerances.
 
-A name is a pattern of the shell (`*`, `?`, `[...]`) for a call or a record, as tables print them, or for their first
-parts: `Functional.dropout` stands for all calls of it, `Functional.dropout.0.forward.output.0` for one record. `*` also
-matches dots. The name of a cell stands for the calls inside it too.
+A name is a shell pattern (`*`, `?`, `[...]`) for a call or a record, as tables print them, or for their first parts:
+`Functional.dropout` matches all calls of it, `Functional.dropout.0.forward.output.0` one record. `*` also matches dots.
+The name of a cell also matches the calls inside it.
 """
 
 import math
@@ -21,25 +21,25 @@ from msprobe.options.declaration import OptionGroup, option
 from msprobe.options.kinds import Kind
 
 ANY = "*"
-"""The name of a tolerance that is given without one."""
+"""The name of a tolerance for all records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The tolerance of one option: what a pair of elements that matches `name` may differ by."""
+    """The tolerance of one option: the allowed difference of elements of records that match `name`."""
 
     name: str
     value: float
 
     @property
     def option_value(self) -> str:
-        """Return the value as the option takes it: `0.001`, `Mint.matmul=0.001`."""
+        """Return the value in the notation of the option: `0.001`, `Mint.matmul=0.001`."""
         return f"{self.value:g}" if self.name == ANY else f"{self.name}={self.value:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a record may differ by: |target - golden| <= absolute + relative * |golden|; `options` set it."""
+    """The allowed difference of a record: |target - golden| <= absolute + relative * |golden|; `options` set it."""
 
     absolute: float
     relative: float
@@ -48,7 +48,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class UserLimits:
-    """The names to ignore, and tolerances in the order in which they were given: the last that matches counts."""
+    """The names to ignore, and tolerances in the order of the options: the last that matches applies."""
 
     ignore: tuple[str, ...] = ()
     atol: tuple[Tolerance, ...] = ()
@@ -66,7 +66,8 @@ class UserLimits:
         return tuple(dict.fromkeys((*self.ignore, *(t.name for t in (*self.atol, *self.rtol)))))
 
     def allowance(self, matches: "frozenset[str] | set[str]") -> Allowance | None:
-        """Return the tolerance of a record that matches these names; None without any. What is not given is 0."""
+        """Return the tolerance of a record that matches these names; None without any. A part that is not given is
+        0."""
         found = {
             option: next((t for t in reversed(given) if t.name in matches), None)
             for option, given in (("--atol", self.atol), ("--rtol", self.rtol))
@@ -92,7 +93,7 @@ NO_LIMITS = UserLimits()
 
 @dataclass(frozen=True)
 class Excused:
-    """The pairs of records, by their rows, that the limits of the user took out of a comparison.
+    """The pairs of records, by their rows, that the limits of the user removed from a comparison.
 
     `unused` are the names that match no call and no record.
     """
@@ -105,8 +106,8 @@ class Excused:
 
 @dataclass(frozen=True, slots=True)
 class ExcusedCounts:
-    """How many pairs of records are `ignored`, which differ or could not be judged; how many `tolerated`, which are
-    beyond the tolerance of their dtype and within the user's; and how many ignored `calls` one side makes alone."""
+    """Numbers of pairs of records that are `ignored`, which differ or could not be judged, and `tolerated`, which are
+    beyond the tolerance of their dtype and within the user's; and of ignored `calls` that only one side makes."""
 
     ignored: int = 0
     tolerated: int = 0
@@ -152,7 +153,7 @@ def _checked_tolerances(value: object) -> tuple[Tolerance, ...]:
 
 
 def _tolerance(given: str) -> Tolerance:
-    """Return a tolerance as an option gives it: `VALUE`, `NAME=VALUE`."""
+    """Return a tolerance in the notation of an option: `VALUE`, `NAME=VALUE`."""
     name, equals, number = given.rpartition("=")
     try:
         value: object = float(number)
@@ -204,7 +205,7 @@ _TOLERANCES = Kind(
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class UserLimitOptions(OptionGroup):
-    """The limits of the user: in Python and in a file `ignore` is a name or a list of names, `atol` and `rtol` are a
+    """The limits of the user: in Python and in a file, `ignore` is a name or a list of names, `atol` and `rtol` are a
     number, or numbers by name."""
 
     TITLE: ClassVar[tuple[str, str]] = ("differences that you accept", "可接受的差异")
