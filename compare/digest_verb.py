@@ -39,7 +39,7 @@ class Options(Cluster, JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """Digest what the arguments name, and count; UsageError where no dump is there."""
+    """Digest the dumps of the arguments, and count them; raise a UsageError if there is none."""
     root = options.path.absolute()
     if root.is_file() and root.name not in _DUMPS:
         raise UsageError(
@@ -57,7 +57,7 @@ def run(options: Options) -> int:
                 f"{root}：其中及其子文件夹中没有 {layout.DUMP}；请给出一次运行的 dump_path",
             )
         )
-    from .workers import run as workers  # here: the help of the command is there before numpy is
+    from .workers import run as workers  # here: the help of the command does not need numpy
 
     done = workers.run(digest_one, files, workers=options.workers or 0, scheduler=options.scheduler, title="digesting")
     results = dict(done)
@@ -94,14 +94,14 @@ def run(options: Options) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Digestion:
-    """What became of one dump; `failed` is a sentence."""
+    """Result of digesting one dump; `failed` is a sentence."""
 
     is_new: bool = False
     failed: str = ""
 
 
 def digest_one(file: Path) -> Digestion:
-    """Digest one dump, where that is not done yet."""
+    """Digest one dump, if that is not done yet."""
     from .jobs.digested import is_up_to_date, write_digests
 
     try:
@@ -116,6 +116,6 @@ def digest_one(file: Path) -> Digestion:
 
 
 def _dumps(root: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
-    """Yield every dump.json, or table of a columnar dump, from a folder down."""
+    """Yield every dump.json, or table of a columnar dump, below a folder."""
     for folder, files in folders_below(root, unreadable):
         yield from (folder / name for name in _DUMPS if name in files)

@@ -1,6 +1,6 @@
-"""Dispatch a comparison by what its two paths hold: RL flows, where both are roots of one, else dumps and saves.
+"""Select the comparison by the content of both paths: RL flows, if both are roots of one, otherwise dumps and saves.
 
-Checkpoints are another command's.
+Another command compares checkpoints.
 """
 
 import logging
@@ -23,7 +23,7 @@ from .judge.verdict import GRADES
 from .request import Request
 from .rl.roots import ITSELF, is_root, root_of, roots_by_step
 
-# What compares flows, merges ranks and makes reports is imported where it is needed: it is a third of all modules.
+# Modules that compare flows, merge ranks and write reports are imported on use: they are a third of all modules.
 if TYPE_CHECKING:
     from msprobe.findings.finding import Answer
     from msprobe.report.file import Report
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 _MAX_SUSPECTS = 5
-"""Shards that are listed; one that is wrong usually makes later ones wrong."""
+"""Number of shards that are listed; one that is wrong usually makes later ones wrong."""
 
 
-def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult | FlowResult | Stepwise":
-    """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`. `loud` is the level
-    at which the log says what of dumps is compared and written.
+def compare_paths(request: Request, log_level: int = logging.INFO) -> "RequestResult | FlowResult | Stepwise":
+    """Run the comparison of a request; every kind of result has `lines`, `is_clean` and `outcomes`. `log_level` is the
+    level of progress messages.
 
-    UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
-    counts as one, and so does a run of steps, where the debugger of the root collected some outside its stages too.
-    Ranks that share a model out are merged first, into the folder `merged` of the output: those of the layouts that the
-    request names, and those that have shards of distributed tensors, unless both sides have the same ones.
+    Raise a UsageError if only one side is the root of a flow, and for checkpoints. If the other side is a root, a
+    folder with key data alone counts as one, and so does a run of steps, if the debugger of the root also collected
+    some outside its stages. Model-parallel ranks are merged first, into the folder `merged` of the output: those of the
+    layouts of the request, and those with shards of distributed tensors, unless both sides have the same ones.
     """
     if request.layouts is not None:
-        return _compare_merged(request, request.layouts, loud)
+        return _compare_merged(request, request.layouts, log_level)
     paths = request.target, request.golden
     roots = [path for path in paths if not request.read_as and is_root(path)]
     if not roots and not request.read_as:
@@ -57,7 +57,7 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult 
             return compare_steps(request, target, golden)
     if not roots:
         try:
-            return _compare_dumps(absolute(request), loud)
+            return _compare_dumps(absolute(request), log_level)
         except DumpError:
             _refuse_checkpoints(paths)
             raise
@@ -67,8 +67,8 @@ def compare_paths(request: Request, loud: int = logging.INFO) -> "RequestResult 
     return compare_flows(_neighbour(roots[0], request) if len(roots) == 1 else request)
 
 
-def _compare_dumps(request: Request, loud: int) -> RequestResult:
-    """Compare dumps or saves, ranks that have shards of distributed tensors after merging them."""
+def _compare_dumps(request: Request, log_level: int) -> RequestResult:
+    """Compare dumps or saves; ranks that have shards of distributed tensors are merged first."""
     sides = side(request.target, request.read_as), side(request.golden, request.read_as)
     found = None
     if not request.read_as and request.calibrate is None:
@@ -76,9 +76,9 @@ def _compare_dumps(request: Request, loud: int) -> RequestResult:
 
         found = layouts_of_shards(*sides)
     if isinstance(found, Layouts):
-        logger.log(loud, "the runs distribute their tensors differently; the ranks of each are merged first")
-        return _compare_merged(request, found, loud)
-    result = run_request(request, loud, sides=sides)
+        logger.log(log_level, "the runs distribute their tensors differently; the ranks of each are merged first")
+        return _compare_merged(request, found, log_level)
+    result = run_request(request, log_level, sides=sides)
     return result if found is None else replace(result, merging=(found,))
 
 
@@ -88,7 +88,7 @@ def verdicts_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
     return Verdicts(result.judged, int(result.differs), {Gap.NO_PARTNER: int(is_open)})
 
 
-def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestResult:
+def _compare_merged(request: Request, layouts: Layouts, log_level: int) -> RequestResult:
     if request.calibrate is not None or request.read_as:
         other = "--calibrate" if request.calibrate is not None else "rank_id or common of a compare.json"
         raise UsageError(f"--rank-size and {other} cannot be combined: omit one of them")
@@ -97,16 +97,18 @@ def _compare_merged(request: Request, layouts: Layouts, loud: int) -> RequestRes
     merged = merge_sides(request.target, request.golden, layouts, request.output / "merged")
     for path in dict.fromkeys((merged.target, merged.golden)):
         if path is not None and path not in (request.target, request.golden):
-            logger.log(loud, "the merged dumps are in %s", path)
+            logger.log(log_level, "the merged dumps are in %s", path)
     golden = merged.golden or request.golden
-    result = run_request(replace(request, target=merged.target, golden=golden, stack_file=None, layouts=None), loud)
+    result = run_request(
+        replace(request, target=merged.target, golden=golden, stack_file=None, layouts=None), log_level
+    )
     suspects = merged.suspects if result.differs else ()
     listed = suspects[:_MAX_SUSPECTS]
     return replace(result, merging=(*listed, *merged.findings), omitted=len(suspects) - len(listed))
 
 
 def report_of(result: "RequestResult | FlowResult | Stepwise", request: Request) -> "Report":
-    """Return the report of a result whose request asked for `html`."""
+    """Return the report of a result whose request has `html`."""
     if isinstance(result, RequestResult):
         from .jobs.report import report_of as report_of_dumps
 
@@ -117,7 +119,7 @@ def report_of(result: "RequestResult | FlowResult | Stepwise", request: Request)
 
 
 def answer_of(result: "RequestResult | FlowResult | Stepwise", request: Request) -> "Answer":
-    """Return what a comparison found."""
+    """Return the findings of a comparison."""
     if isinstance(result, RequestResult):
         from .jobs.answer import answer_of as answer_of_dumps
 
@@ -128,7 +130,7 @@ def answer_of(result: "RequestResult | FlowResult | Stepwise", request: Request)
 
 
 def pairs_of(result: "RequestResult | FlowResult | Stepwise") -> Verdicts:
-    """Return how many pairs of records pass, differ, and have no verdict for which reason."""
+    """Return the numbers of pairs of records that pass, that differ, and that have no verdict, by cause."""
     return Verdicts(result.judged - result.differing, result.differing, result.unjudged)
 
 
@@ -138,7 +140,7 @@ def counts_of(result: "RequestResult | FlowResult | Stepwise") -> dict[str, int]
 
 
 def write_report(result: "RequestResult | FlowResult | Stepwise", request: Request) -> Path:
-    """Write the report beside the tables, as `compare_report_{time}.html`; gives its path."""
+    """Write the report into the folder of the tables, as `compare_report_{time}.html`; return its path."""
     stem = f"compare_report_{strftime('%Y%m%d%H%M%S')}"
     paths = (request.output / f"{stem}{f'_{number}' if number > 1 else ''}.html" for number in count(1))
     path = next(path for path in paths if not path.exists())
@@ -168,7 +170,7 @@ def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
 
 
 def _neighbour(root: Path, request: Request) -> Request:
-    """Return the request with the folder that the other side means, which is no root itself."""
+    """Return the request with the corresponding folder of the side that is not a root itself."""
     side = "golden" if request.target == root else "target"
     kind, known = kind_of(getattr(request, side)), root_of(root)
     parts = {"single saves"} | ({"run", "trees"} if ITSELF in known.stages else set())

@@ -1,7 +1,7 @@
 """Comparing from Python, by the names and keywords of msprobe 8.1 and 26; no framework is needed.
 
-The faces give these functions away: `msprobe.pytorch`, `msprobe.mindspore.compare.ms_compare` and
-`msprobe.mindspore.compare.distributed_compare`. What takes long to import is imported when something is compared.
+The public modules export these functions: `msprobe.pytorch`, `msprobe.mindspore.compare.ms_compare` and
+`msprobe.mindspore.compare.distributed_compare`. Modules that are slow to import are imported on use.
 """
 
 import os
@@ -32,18 +32,18 @@ def compare(
     fuzzy_match: bool = False,
     **more: Any,
 ) -> "list[Outcome]":
-    """Compare what `input_param` names: `npu_path` and `bench_path`, with the other keys of a compare.json.
+    """Compare the two sides of `input_param`: `npu_path` and `bench_path`, with the other keys of a compare.json.
 
     The keys of 8.1 (`npu_json_path`, `bench_json_path`, `stack_json_path`) mean the same. `stack_mode` shows the column
-    of call stacks, `auto_analyze` writes the advisor text, `fuzzy_match` pairs calls whatever their number. Of the
-    other keywords `suffix` goes into the table's name; `api_mapping`, `cell_mapping`, `layer_mapping` and
-    `data_mapping` are paths of mapping files, True for the option without a file, `data_mapping` also a dict; `format`
-    (xlsx, csv, json), `highlight`, `html`, `diff_analyze`, `is_print_compare_log`, `workers`, `scheduler`, `noise`
-    (auto, exact, or the path of a noise.json), `calibrate` (a path), `ignore` (a name, or a list of names), `atol` and
-    `rtol` (a number, or numbers by name) are the options of the command.
+    of call stacks, `auto_analyze` writes the advisor text, `fuzzy_match` pairs calls with any numbers. Further
+    keywords: `suffix` is a part of the table's name; `api_mapping`, `cell_mapping`, `layer_mapping` and `data_mapping`
+    are paths of mapping files, True for the option without a file, `data_mapping` also a dict; `format` (xlsx, csv,
+    json), `highlight`, `html`, `diff_analyze`, `is_print_compare_log`, `workers`, `scheduler`, `noise` (auto, exact, or
+    the path of a noise.json), `calibrate` (a path), `ignore` (a name, or a list of names), `atol` and `rtol` (a number,
+    or numbers by name) are the options of the command.
 
-    Gives an `Outcome` for every pair of dumps, and says the answer in the log. UsageError names the parameter that
-    cannot be meant; DumpError where nothing could be compared.
+    Returns an `Outcome` for every pair of dumps, and logs the answer. Raises a UsageError with the name of an invalid
+    parameter, or a DumpError if nothing could be compared.
     """
     return _compare("compare", _sides("compare", input_param), output_path, stack_mode, auto_analyze, fuzzy_match, more)
 
@@ -57,9 +57,9 @@ def compare_distributed(
     fuzzy_match: bool = False,
     **more: Any,
 ) -> "list[Outcome]":
-    """Compare all ranks of two step folders, or all steps of two runs; keywords and errors as those of `compare`.
+    """Compare all ranks of two step folders, or all steps of two runs; keywords and errors are those of `compare`.
 
-    A `suffix` is refused: the tables are named after the ranks.
+    `suffix` is not supported: the tables are named after the ranks.
     """
     call = "compare_distributed"
     if "suffix" in more:
@@ -69,16 +69,16 @@ def compare_distributed(
 
 
 def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike[str]) -> "list[Outcome]":
-    """Compare kernel dumps of static graphs: `npu_path`, `bench_path`, `rank_id` and `step_id`, where empty means all.
+    """Compare kernel dumps of static graphs: `npu_path`, `bench_path`, `rank_id` and `step_id`, empty values mean all.
 
-    Gives an `Outcome` for every rank and step. Errors as those of `compare`.
+    Returns an `Outcome` for every rank and step. Errors are those of `compare`.
     """
     sides = _sides("ms_graph_compare", input_param, {"rank_id": []})
     return _compare("ms_graph_compare", sides, output_path, False, False, False, {})
 
 
 def _sides(call: str, contents: object, defaults: Mapping[str, Any] | None = None) -> Request:
-    """What `input_param` asks for, its older keys under their newer names; `defaults` are for keys that it lacks."""
+    """Return the request of `input_param`, whose older keys have their newer names; `defaults` are for missing keys."""
     if not isinstance(contents, Mapping):
         raise UsageError(f"{call}: input_param must be a dict with npu_path and bench_path, not {quoted(contents)}")
     named: dict[str, Any] = dict(defaults or {})
@@ -105,7 +105,7 @@ def _compare(
         options.check()
     except UsageError as err:
         raise UsageError(f"{call}: {err}") from err
-    # As at the command line: a stack that is next to the dump is shown where there is one.
+    # As on the command line: a stack.json in the folder of the dump is used.
     with_stack = None if sides.stack_file is None and not options.stack_mode else options.stack_mode
     request = replace(with_options(sides, options, f"{call}: "), with_stack=with_stack)
     from .dispatch import compare_paths, write_report

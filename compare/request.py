@@ -1,4 +1,4 @@
-"""The options of a comparison, and the request that they make: checked, and in one value."""
+"""The options of a comparison, and the request that is made from them: checked, and as one value."""
 
 import json
 import os
@@ -77,28 +77,27 @@ _MODE_OR_FILE = Kind("MODE", _mode_or_file, str)
 _SUFFIX = Kind("TEXT", _suffix, str)
 _GOLDEN_NAMES = Kind("", _golden_names, tuple)
 _FOLDER = PATH._replace(form="optional", read=lambda word: Path("output") if word is True else Path(word))
-"""A folder; the default too where the flag is given without one, as in msprobe 8.1."""
+"""A folder; also the default if the flag has no value, as in msprobe 8.1."""
 
 
 LISTED = 10
-"""Further divergences that a table lists unless the user says otherwise."""
+"""Default of the number of further divergences that a table lists."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Two sides, what of them is compared and how, where the answer goes, and in which form.
+    """Two sides, what is compared and how, and the place and form of the answer.
 
-    `stack_file` is a stack.json that lies elsewhere. `with_stack` shows the column of call stacks; None shows it where
-    the target has stacks. `ranks` and `steps` choose among those that the sides hold; None takes all. `read_as` takes
-    both sides for kernel dumps or for folders of npy files, whatever they look like; `names` are golden names by the
-    target's, for npy files with other names there. `mapping` is what the user says of names. `workers` is how
-    many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
-    instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
-    trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees.
-    `html`: the outcomes have what a report shows. `tables`: the table of each job is written. `first_only`: dumps are
-    read only where that can change which call is the first wrong one. `user_limits` are names to ignore, and tolerances
-    of the user's own. `layouts` say how each side shares its model out
-    over ranks, which are then merged first.
+    `stack_file` is a stack.json elsewhere. `with_stack` shows the column of call stacks; None shows it if the target
+    has stacks. `ranks` and `steps` select some of those of the sides; None means all. `read_as` reads both sides as
+    kernel dumps or as folders of npy files, whatever type is detected; `names` are golden names by the target's, for
+    npy files with other names there. `mapping` are the mapping files of the user. `workers` is the number of processes
+    for several jobs, None for one per core; `scheduler` is the address of a Dask cluster instead. `suffix` is a part of
+    the table's name. `limits` are those of noise; with `calibrate`, a trusted run in addition to the golden, they are
+    computed first. `survey`: the agreement of each part is counted too. `html`: the outcomes have the data of a report.
+    `tables`: the table of each job is written. `first_only`: dumps are read only if that can change which call is the
+    first wrong one. `user_limits` are names to ignore, and tolerances of the user. `layouts` are the distributions of
+    the models over ranks, which are then merged first.
     """
 
     target: Path
@@ -134,7 +133,7 @@ class Request:
 
     @property
     def listed(self) -> int:
-        """Return how many further divergences a table lists."""
+        """Return the number of further divergences that a table lists."""
         return LISTED if self.top is None else self.top
 
 
@@ -170,13 +169,13 @@ class NoiseOptions(NoiseThreshold):
     )
 
     def limits(self, called: tuple[str, str]) -> Limits:
-        """Return the limits; UsageError for both options, which a message calls as `called` says."""
+        """Return the limits; raise a UsageError if both options are given. `called` are their names for a message."""
         return limits_named(self.noise, self.calibrate, called)
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ReportOptions(OptionGroup):
-    """What a comparison writes, and how."""
+    """The output of a comparison."""
 
     TITLE: ClassVar[tuple[str, str]] = ("output", "输出")
 
@@ -392,10 +391,10 @@ _OF_THE_SIDES = {"target", "golden", "stack_file", "names"}
 
 
 def with_options(request: Request, options: OptionGroup, where: str = "--") -> Request:
-    """Return a request with the options of a command or a call; UsageError where they contradict each other.
+    """Return a request with the options of a command or a call; raise a UsageError if they contradict each other.
 
-    Options of the same name as a field of the request become that field; some groups are made into one. `where` is
-    written before the name of an option in a message.
+    Options with the same name as a field of the request become that field; some groups are combined into one. `where`
+    precedes the name of an option in a message.
     """
     shared = {each.name for each in fields(request)} - _OF_THE_SIDES
     same: dict[str, Any] = {name: getattr(options, name) for name in declared(type(options)) if name in shared}
@@ -416,7 +415,7 @@ def with_options(request: Request, options: OptionGroup, where: str = "--") -> R
 
 
 def options_of(request: Request) -> CompareOptions:
-    """Return the options that give the same answer, except for mapping files."""
+    """Return the options that give the same answer, without mapping files."""
     limits: dict[str, Any] = (
         {} if request.calibrate else {"noise": request.limits.file or ("exact" if request.limits.is_exact else "")}
     )
@@ -428,16 +427,17 @@ def options_of(request: Request) -> CompareOptions:
 
 
 def identity_of(request: Request) -> str:
-    """Return all that decides what is in the tables of a request, as a text; not the execution, nor what is printed."""
+    """Return everything that determines the tables of a request, as a text; not the execution, nor the printed
+    lines."""
     usual = {name: each.default for name, each in declared(CompareOptions).items() if each.role == EXECUTION}
     return repr(replace(request, **usual))
 
 
 def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:
-    """Return the limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both
-    ask.
+    """Return the limits of `noise`: `auto`, `exact`, or a file; raise a UsageError for any other value, or if both are
+    given.
 
-    `called` is what the two are called in a message.
+    `called` are the names of the two in a message.
     """
     if noise and calibrate:
         raise UsageError(
@@ -462,7 +462,7 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
 
 
 def object_of(file: Path, members: str) -> dict[str, Any]:
-    """Return the object in a compare.json; UsageError, with the members that belong there, where it holds none."""
+    """Return the object in a compare.json; raise a UsageError, with the expected members, if there is none."""
     try:
         contents: Any = json.loads(read_input(file, MAX_CONFIGURATION_BYTES).decode("utf-8-sig"))
     except OSError as err:
@@ -480,9 +480,9 @@ def object_of(file: Path, members: str) -> dict[str, Any]:
 
 
 def read_compare_json(file: Path) -> Request:
-    """What msprobe 8.1's compare.json asks for; UsageError, with what to write instead, where it cannot be meant.
+    """Return the request of msprobe 8.1's compare.json; raise a UsageError, with the correct form, if it is invalid.
 
-    A relative path counts from where the command runs, as in 8.1, else from beside the file.
+    A relative path is relative to the working directory, as in 8.1, or else to the folder of the file.
     """
     return sides_of(object_of(file, "npu_path and bench_path"), str(file), file.parent)
 
@@ -491,10 +491,11 @@ _VALUES = tuple(key for key in keys_of(CompareOptions) if key not in _PATHS)
 
 
 def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None) -> Request:
-    """What the keys of a compare.json ask for; `where` is its name for messages, `folder` another place of its paths.
+    """Return the request of the keys of a compare.json; `where` is its name for messages, `folder` another base of its
+    paths.
 
-    For folders `rank_id`, be it empty, asks for kernel dumps, else `common` for folders of npy files; two files take
-    neither. An empty `rank_id` or `step_id` means all. UsageError where a value cannot be meant.
+    For folders, `rank_id`, also an empty one, selects kernel dumps, otherwise `common` folders of npy files; two files
+    have neither. An empty `rank_id` or `step_id` means all. Raise a UsageError for an invalid value.
     """
     known = keys_of(CompareOptions)
     for key in contents:
@@ -540,9 +541,9 @@ def _path(where: str, contents: Mapping[str, Any], key: str, folder: Path | None
 
 
 def _stack(where: str, path: Path) -> Path | None:
-    """Return the stack.json that a path means: itself, or the one in its folder, the folder of a step or of a run.
+    """Return the stack.json of a path: the path itself, or the file in its folder, the folder of a step or of a run.
 
-    None where a folder holds several: each dump has its own beside it.
+    None if a folder contains several: each dump has its own next to it.
     """
     if not path.is_dir():
         return path

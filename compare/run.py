@@ -1,4 +1,4 @@
-"""The pipeline: match, measure, judge. Two dumps in, judged pairs out."""
+"""The pipeline: match, measure, judge. Compares two dumps."""
 
 from collections.abc import Callable
 
@@ -31,11 +31,11 @@ def compare(
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
-    `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured;
-    `by_user` is what the user's mapping says of the two: MappingError where a transform in it fits no record.
-    `is_shown`: the progress of long comparisons is shown on standard error. `settle` receives the verdicts of single
-    pairs and may change them (parameters that have only drifted, say), before what was computed from them is judged
-    along the dataflow. `limits` say up to where a difference is noise.
+    `fuzzy` also pairs the remaining calls by the order of their operations; `effort` configures how tensors are
+    measured; `by_user` are the pairs of the user's mapping; a MappingError is raised if a transform in it does not fit
+    its record. `is_shown`: the progress of long comparisons is shown on standard error. `settle` receives the verdicts
+    of single pairs and may change them (for example, of parameters that have only drifted), before the results computed
+    from them are judged along the dataflow. `limits` are those up to which a difference is noise.
     """
     refuse_misfits(target, by_user.rows)
     effort = effort or Effort()
@@ -101,7 +101,7 @@ def compare(
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:
-    """What both sides hold: elements, else digests, else statistics."""
+    """Return the data that both sides contain: elements, otherwise digests, otherwise statistics."""
     if target.task == golden.task == "tensor":
         return "tensor"
     return "digest" if any(target.columns.digest) and any(golden.columns.digest) else "statistics"

@@ -31,7 +31,7 @@ NOT_BUILT = CompareOptions.REFUSED
 
 
 def run(options: CompareOptions) -> int:
-    """Compare, report, and say with the exit code how it went."""
+    """Compare, report, and return the exit code."""
     if (file := bundle_of(options.sides or (options.target, options.golden))) is not None:
         if options.input_path or options.scheduler:
             flag = "-i" if options.input_path else "--scheduler"
@@ -50,7 +50,7 @@ def _compare(options: CompareOptions) -> int:
     request = request_of(options)
     if options.explain:
         return _explain(request, options)
-    from .dispatch import (  # here: the help of the command is there before numpy is
+    from .dispatch import (  # here: the help of the command does not need numpy
         answer_of,
         compare_paths,
         counts_of,
@@ -129,7 +129,7 @@ def _as_given(path: str) -> str:
 
 
 def request_of(options: CompareOptions) -> Request:
-    """Return the command line as a request; UsageError where it is invalid."""
+    """Return the command line as a request; raise a UsageError if it is invalid."""
     _check_positional(options)
     if options.xlsx and options.format != "xlsx":
         raise UsageError(
@@ -163,7 +163,7 @@ def request_of(options: CompareOptions) -> Request:
                     f"--{name}s 与 {options.input_path} 中的 {key} 冲突；请只给出一个",
                 )
             )
-    # 8.1 shows the stack that is next to the dump; a stack.json that is given is shown where -s asks for it.
+    # 8.1 shows the stack that is next to the dump; a stack.json that is given is shown if -s asks for it.
     with_stack = (
         None if options.input_path and sides.stack_file is None and not options.stack_mode else options.stack_mode
     )
@@ -191,7 +191,7 @@ def request_of(options: CompareOptions) -> Request:
 
 
 def _check_positional(options: CompareOptions) -> None:
-    """Two paths without an option are target and golden; anything else there is a mistake."""
+    """Check that paths without an option are exactly target and golden."""
     words = options.sides
     if not words:
         return

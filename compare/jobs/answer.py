@@ -1,4 +1,4 @@
-"""The answer of a request as findings, with what to do next."""
+"""The answer of a request as findings, with the next steps for the user."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ from .outcome import Outcome
 from .summary import RequestResult
 
 _MAX_FINDINGS = 200
-"""Further findings, and harmless differences, of all comparisons together."""
+"""Maximum number of further findings, and of harmless differences, of all comparisons together."""
 
 
 def answer_of(result: RequestResult, request: Request) -> Answer:
-    """Return what a request found, without positions in a report."""
+    """Return the findings of a request, without positions in a report."""
     found: list[Finding] = []
     harmless: list[Finding] = []
     for outcome in in_order(result):
@@ -36,7 +36,7 @@ def answer_of(result: RequestResult, request: Request) -> Answer:
 
 
 def in_order(result: RequestResult) -> list[Outcome]:
-    """Return the outcomes, that with the first wrong call of all first."""
+    """Return the outcomes, the one with the first wrong call of all first."""
     named = result.first
     return sorted(result.outcomes, key=lambda outcome: outcome is not named)
 
@@ -85,7 +85,7 @@ def _notes(result: RequestResult) -> Iterator[Words]:
 
 
 def _advice_on_open(result: RequestResult, request: Request) -> Iterator[Suggestion]:
-    """Return what decides about parameters that differ before the first step that was compared."""
+    """Return suggestions for parameters that differ before the first step that was compared."""
     if Cause.EARLIER not in result.unjudged:
         return
     yield Suggestion(phrase("collect the steps before on both sides, from step 0 on"))
@@ -96,7 +96,7 @@ def _advice_on_open(result: RequestResult, request: Request) -> Iterator[Suggest
 
 
 def _place_of(outcome: Outcome | None) -> str:
-    """Return the options that choose the step and rank of an outcome among several."""
+    """Return the options that select the step and rank of an outcome among several."""
     if outcome is None or not outcome.label:
         return ""
     step = "" if outcome.step is None else f"--steps {outcome.step}"
@@ -108,10 +108,10 @@ _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at wh
 
 
 def advice(finding: Divergence, request: Request, outcome: Outcome | None = None) -> Iterator[Suggestion]:
-    """Return where to look, and the commands that show more; `outcome` is that of the finding."""
+    """Return where to look, and commands with more information; `outcome` is that of the finding."""
     is_exchange = False
     if finding.kind is kinds.COMPUTES and finding.name.startswith((*PREFIXES, "Primitive.")):
-        from msprobe.compare.ranks.collectives import word_of  # here: few comparisons are of several ranks
+        from msprobe.compare.ranks.collectives import word_of  # here: few comparisons have several ranks
 
         is_exchange = bool(word_of(finding.name))
     if outcome is not None and outcome.hint is not None:

@@ -1,4 +1,4 @@
-"""Calibration: the limits of noise that a trusted run gives."""
+"""Calibration: the limits of noise by a trusted run."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,14 +45,14 @@ from .outcome import Task, compared, read_both, tasks_of
 from .plan import plan
 
 _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
-"""Of the bases of updates those that noise plays a part in."""
+"""The bases of updates that are affected by noise."""
 
 _NO_TORCH = "torch is not installed, which executes the calls again: pip install 'msprobe-ms[torch]'"
 
 
 def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Limits | None:
-    """Return the limits that a comparison by the built-in ones gives, whose target is the trusted run; None if the two
-    hold no tensors. UsageError without torch."""
+    """Return the limits by a comparison with the built-in ones whose target is the trusted run; None if the two do not
+    contain tensors. Raise a UsageError without torch."""
     if comparison.mode != "tensor":
         return None
     if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
@@ -72,8 +72,7 @@ def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgemen
 
 
 def limits_of(found: Sequence[Limits], labels: Sequence[str], file: str) -> Limits:
-    """Return the limits that pairs of dumps, of several ranks and steps, give together; `labels` tell them from each
-    other."""
+    """Return the limits of pairs of dumps, of several ranks and steps, together; `labels` distinguish these."""
     return replace(
         found[0],
         file=file,
@@ -120,7 +119,7 @@ def _made_with(dump: Dump) -> Mapping[str, str]:
 
 
 def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmplification]]:
-    """Return a row for each output that differs: its residual where the call was replayed, else its amplification."""
+    """Return a row for each output that differs: its residual if the call was replayed, otherwise its amplification."""
     residuals: list[KindResidual] = []
     amplifications: list[KindAmplification] = []
     for one in comparison.noise.evidence.values() if comparison.noise else ():
@@ -135,7 +134,7 @@ def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmp
 
 
 def _equal(comparison: Comparison) -> Iterator[KindResidual]:
-    """Return the precision in which functions with bitwise equal outputs compute, as a few golden calls show."""
+    """Return the precision of functions with bitwise equal outputs, by a few golden calls."""
     pairs = comparison.pairs
     differing = set(pairs.call_of[(comparison.equal != EQUAL) & ~comparison.is_input].tolist())
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -152,7 +151,7 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
         if function in mixed:
             continue
         rows: dict[Kind, KindResidual] = {}
-        for at in dict.fromkeys((calls[0], calls[-1])):  # a kind computes alike everywhere
+        for at in dict.fromkeys((calls[0], calls[-1])):  # a kind has the same precision everywhere
             result = replay(comparison.golden, at)
             if isinstance(result, NotReplayed) and result.cause is Cause.NO_TORCH:
                 raise UsageError(_NO_TORCH)
@@ -182,7 +181,7 @@ def _drifts(updates: UpdateJudgement | None) -> Iterator[Drift]:
 
 
 def _of_running_statistics(comparison: Comparison) -> Iterator[Drift]:
-    """Return by how much running statistics differ, which no optimizer updates."""
+    """Return the differences of running statistics, which no optimizer updates."""
     if not comparison.target.step:
         return
     found = []
@@ -201,11 +200,12 @@ def _of_running_statistics(comparison: Comparison) -> Iterator[Drift]:
         yield Drift(RUNNING_STATISTICS, max(found), len(found))
 
 
-def with_limits(request: Request, clean: Path, loud: int) -> Request:
-    """Return the request with the limits that a trusted run gives, which are written into the output folder.
+def with_limits(request: Request, clean: Path, log_level: int) -> Request:
+    """Return the request with the limits of a trusted run, which are written into the output folder.
 
-    Of several ranks and steps all that the trusted run and the golden both hold are compared, and their limits are one.
-    UsageError if the trusted run cannot be read, or holds no tensors; a warning where it is wrong itself.
+    If there are several ranks and steps, all that both the trusted run and the golden have are compared, and their
+    limits are combined. Raise a UsageError if the trusted run cannot be read, or has no tensors; log a warning if it is
+    wrong.
     """
     for side, other in (("target", request.target), ("golden", request.golden)):
         if clean.resolve() == other.resolve():
@@ -240,12 +240,12 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
     with writing(path):
         make_folder(request.output)
         write_noise(path, limits)
-    logger.log(loud, "the limits of noise are in %s; give it again with --noise", path)
+    logger.log(log_level, "the limits of noise are in %s; give it again with --noise", path)
     return replace(request, limits=limits, calibrate=None)
 
 
 def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | None]:
-    """Yield the result of each task, in order."""
+    """Return the result of each task, in order."""
     workers, scheduler = request.workers or 0, request.scheduler
     if len(tasks) == 1:
         return [calibrate_single(tasks[0])]
@@ -260,7 +260,7 @@ def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | Non
 
 @without_gc()
 def calibrate_single(task: Task) -> Limits | None:
-    """Read a trusted run and the golden, compare them by the built-in limits, and say what they give."""
+    """Read a trusted run and the golden, compare them by the built-in limits, and return the limits."""
     workers = 1 if task.scheduler else task.workers
     target, golden = read_both(task.job.target, task.job.golden, task.request, workers)
     if not target.calls or not golden.calls:

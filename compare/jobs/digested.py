@@ -1,7 +1,8 @@
-"""What a dump says against an equal one, and its digests: made once where the dump is, kept beside it in digest.json.
+"""The outcome of comparing a dump with an equal one, and its digests: computed once where the dump is, and stored in
+its folder as digest.json.
 
-A rank with equal digests on both sides has the outcome that is written there: that of the dump compared with itself.
-Nothing of that is guessed from digests alone: a dump may hold what cannot be judged however equal it is.
+A rank with equal digests on both sides has the outcome that is stored there: that of the dump compared with itself.
+Digests alone are not sufficient: a dump may contain values that cannot be judged although they are equal.
 """
 
 import json
@@ -33,14 +34,14 @@ from .outcome import Outcome, Task, compared
 from .plan import Job, Place, SideSource
 
 VERSION = 1
-"""Of the form of digest.json; another one is not read."""
+"""Version of the form of digest.json; others are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digested:
-    """The digests of one dump: of all of it, of which calls it has, and of each stretch between its exchanges.
+    """The digests of one dump: of all of it, of its list of calls, and of each stretch between its exchanges.
 
-    `alone` is the outcome of the dump compared with itself; None where that found a difference.
+    `alone` is the outcome of the dump compared with itself; None if that found a difference.
     """
 
     root: str
@@ -53,13 +54,13 @@ class Digested:
 
     @property
     def summary(self) -> RankSummary:
-        """Return the summary, for the search over ranks, of a rank on which nothing differs."""
+        """Return the summary, for the search over ranks, of a rank without differences."""
         return RankSummary(self.exchanges, ("",) * (len(self.exchanges) + 1))
 
 
 @without_gc()
 def digested(file: Path) -> Digested:
-    """Read a dump, digest it, and compare it with itself; DumpError if it cannot be read."""
+    """Read a dump, digest it, and compare it with itself; raise a DumpError if it cannot be read."""
     dump = read(file)
     source = SideSource("dump", (file,))
     task = Task(Job(source, source, Place()), Request(file, file, tables=False, resume=False), file, 1)
@@ -92,8 +93,7 @@ def digested(file: Path) -> Digested:
 
 
 def outcome_of_equal(task: Task, target: Digested, golden: Digested) -> Outcome | None:
-    """Return the outcome of a job whose two dumps are equal by their digests; None if they are not, or it is not
-    known."""
+    """Return the outcome of a job whose two dumps are equal by their digests; None if they differ, or it is unknown."""
     if target.root != golden.root or target.alone is None or golden.alone is None:
         return None
     place, alone = task.job.place, target.alone
@@ -111,14 +111,14 @@ def outcome_of_equal(task: Task, target: Digested, golden: Digested) -> Outcome 
 
 
 def is_up_to_date(file: Path) -> bool:
-    """Return whether the digests in the folder of a dump.json are there, and of the files as they are now."""
+    """Return whether the folder of a dump.json has digests, and of the files as they are now."""
     return read_digests(file) is not None
 
 
 def write_digests(file: Path) -> None:
-    """Make the digests of a dump.json and write them beside it.
+    """Compute the digests of a dump.json and write them into its folder.
 
-    DumpError if it cannot be read, or is written in the meantime; OSError if writing fails.
+    Raise a DumpError if it cannot be read, or is being written; an OSError if writing fails.
     """
     try:
         before = files_state(file)
@@ -133,15 +133,15 @@ def write_digests(file: Path) -> None:
 
 
 def read_digests(path: Path) -> Digested | None:
-    """Return the digests in the folder of a dump.json, or in the folder of a rank; None if there are none that say what
-    the dump is now, by the verdicts of this version."""
+    """Return the digests in the folder of a dump.json, or in the folder of a rank; None if there are none of the
+    current files and this version's verdicts."""
     try:
         file = find(path)
         text = json.loads(read_input(file.with_name(layout.DIGEST), MAX_CONFIGURATION_BYTES))
         if text["digests"] != VERSION or text["msprobe"] != installed() or text["state"] != files_state(file):
             return None
         return _from_object(text)
-    # What is damaged counts as absent: the dump is read then.
+    # A damaged file is treated as missing: the dump is read then.
     except (DumpError, OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 

@@ -1,8 +1,8 @@
-"""The first wrong call of a request without its tables: ranks are read only where that can change the answer.
+"""The first wrong call of a request without its tables: ranks are read only if that can change the answer.
 
-A rank whose digests are equal on both sides is not read. Of those that differ, the one is read whose calls can come
-first; what it says rules others out: a rank whose calls all stand in later layers than a call that differs by itself
-cannot hold the first one. A rank without digests is read.
+A rank whose digests are equal on both sides is not read. Of those that differ, the one whose calls can come first is
+read; its result excludes others: a rank whose calls are all in later layers than a call that differs by itself cannot
+have the first one. A rank without digests is read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +25,13 @@ LATER_CALL = "differs by its digests, from a later call on; not read"
 UNKNOWN = "not examined, because an earlier step is wrong"
 
 _TOGETHER = 64
-"""So many digests are one task: each takes a millisecond."""
+"""Number of digests in one task: each takes a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What the digests of a job say: its outcome where the dumps are equal, else the first stretch that differs, and
-    the exchanges; nothing where only reading tells."""
+class DigestResult:
+    """The result of comparing the digests of a job: its outcome if the dumps are equal, otherwise the first stretch
+    that differs, and the exchanges; empty if the dumps have to be read."""
 
     outcome: Outcome | None = None
     stretch: int | None = None
@@ -41,18 +41,19 @@ class Look:
 def first_wrong_only(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]:
     """Return the outcomes of all tasks, in order; `unread` is set in those whose dumps were not read and differ.
 
-    The first wrong call is that of a comparison of everything. DumpError if nothing could be compared.
+    The first wrong call is the same as that of a comparison of everything. Raise a DumpError if nothing could be
+    compared.
     """
-    looks = _look_at_all(tasks, request)
-    found = {at: look.outcome for at, look in enumerate(looks) if look.outcome is not None}
+    by_digest = _compare_all(tasks, request)
+    found = {at: result.outcome for at, result in enumerate(by_digest) if result.outcome is not None}
     equal, is_wrong = len(found), False
     for group in _groups(tasks):
         waiting = [at for at in group if at not in found]
         if is_wrong:
-            found.update((at, _unread(tasks[at], looks[at], LATER_STEP)) for at in waiting)
+            found.update((at, _unread(tasks[at], by_digest[at], LATER_STEP)) for at in waiting)
             continue
-        search = _Search(tasks, looks, request, {at: found[at] for at in group if at in found})
-        search.go_on(waiting)
+        search = _Search(tasks, by_digest, request, {at: found[at] for at in group if at in found})
+        search.find_outcomes(waiting)
         found.update(search.found)
         is_wrong = search.is_wrong
     outcomes = tuple(found[at] for at in range(len(tasks)))
@@ -67,7 +68,7 @@ def first_wrong_only(tasks: Sequence[Task], request: Request) -> tuple[Outcome, 
 
 
 def _groups(tasks: Sequence[Task]) -> Iterator[list[int]]:
-    """Return the places of the tasks of each step, in the order in which the first wrong call is looked for."""
+    """Return the positions of the tasks of each step, in the order in which the first wrong call is searched."""
     groups: dict[tuple[int, bool], list[int]] = {}
     for at, task in enumerate(tasks):
         place = task.job.place
@@ -75,71 +76,76 @@ def _groups(tasks: Sequence[Task]) -> Iterator[list[int]]:
     return (group for _, group in sorted(groups.items()))
 
 
-def _look_at_all(tasks: Sequence[Task], request: Request) -> list[Look]:
-    """Compare the digests of each task; nothing if the request needs more than digests."""
+def _compare_all(tasks: Sequence[Task], request: Request) -> list[DigestResult]:
+    """Compare the digests of each task; return empty results if the request needs more than digests."""
     is_plain = not (request.mapping or request.fuzzy or request.stack_file or request.survey or request.html)
     if not is_plain or request.limits.source is not LimitSource.BUILT_IN:
-        return [Look()] * len(tasks)
+        return [DigestResult()] * len(tasks)
     parts = [[tasks[at] for at in places] for places in bundles([1] * len(tasks), _TOGETHER, _TOGETHER)]
     workers = request.workers or 0
     results = dict(
-        run(_look_at, parts, workers=workers if len(tasks) > 4 * _TOGETHER else 1, scheduler=request.scheduler)
+        run(_compare, parts, workers=workers if len(tasks) > 4 * _TOGETHER else 1, scheduler=request.scheduler)
     )
-    found: list[Look] = []
+    found: list[DigestResult] = []
     for at, part in enumerate(parts):
-        found += [Look()] * len(part) if isinstance(result := results[at], Lost) else result
+        found += [DigestResult()] * len(part) if isinstance(result := results[at], Lost) else result
     return _shared(found)
 
 
-def _shared(looks: Sequence[Look]) -> list[Look]:
-    """Return the same with each story once: thousands of ranks that do the same have millions of equal exchanges."""
+def _shared(by_digest: Sequence[DigestResult]) -> list[DigestResult]:
+    """Return the same with equal sequences of exchanges stored once: thousands of ranks that do the same have millions
+    of exchanges."""
     once: dict[RankSummary | None, RankSummary | None] = {}
     found = []
-    for look in looks:
-        summary = once.setdefault(look.summary, look.summary)
-        outcome = None if look.outcome is None else replace(look.outcome, rank_summary=summary)
-        found.append(Look(outcome, look.stretch, summary))
+    for result in by_digest:
+        summary = once.setdefault(result.summary, result.summary)
+        outcome = None if result.outcome is None else replace(result.outcome, rank_summary=summary)
+        found.append(DigestResult(outcome, result.stretch, summary))
     return found
 
 
-def _look_at(tasks: Sequence[Task]) -> list[Look]:
-    return [_look(task) for task in tasks]
+def _compare(tasks: Sequence[Task]) -> list[DigestResult]:
+    return [_compare_one(task) for task in tasks]
 
 
-def _look(task: Task) -> Look:
+def _compare_one(task: Task) -> DigestResult:
     job = task.job
     if not job.is_of_calls:
-        return Look()
+        return DigestResult()
     target = read_digests(job.target.paths[0])
     golden = read_digests(job.golden.paths[0]) if target is not None else None
     if target is None or golden is None:
-        return Look()
+        return DigestResult()
     if (outcome := outcome_of_equal(task, target, golden)) is not None:
-        return Look(outcome, None, outcome.rank_summary)
+        return DigestResult(outcome, None, outcome.rank_summary)
     both = zip(target.stretches, golden.stretches, strict=False)
     stretch = next((n for n, (ours, theirs) in enumerate(both) if ours != theirs), None)
-    # With other calls, or under another header, digests of calls do not say where a difference begins; nor do they
-    # where equal values are no pass.
+    # With other calls, or other metadata, digests of calls do not show where a difference begins; they do not either if
+    # equal values are not a pass.
     if stretch is None or target.structure != golden.structure or target.alone is None or golden.alone is None:
-        return Look()
-    return Look(None, stretch, target.summary)
+        return DigestResult()
+    return DigestResult(None, stretch, target.summary)
 
 
-def _unread(task: Task, look: Look, why: str) -> Outcome:
+def _unread(task: Task, result: DigestResult, why: str) -> Outcome:
     place = task.job.place
-    why = UNKNOWN if look.summary is None else why
+    why = UNKNOWN if result.summary is None else why
     return Outcome(
-        task.job.label, step=place.step, rank=place.rank, what=place.what, unread=why, rank_summary=look.summary
+        task.job.label, step=place.step, rank=place.rank, what=place.what, unread=why, rank_summary=result.summary
     )
 
 
 class _Search:
-    """The search among the tasks of one step; `found` has what is known of them."""
+    """The search among the tasks of one step; `found` has their results so far."""
 
     def __init__(
-        self, tasks: Sequence[Task], looks: Sequence[Look], request: Request, found: dict[int, Outcome]
+        self,
+        tasks: Sequence[Task],
+        by_digest: Sequence[DigestResult],
+        request: Request,
+        found: dict[int, Outcome],
     ) -> None:
-        self._tasks, self._looks, self._request = tasks, looks, request
+        self._tasks, self._by_digest, self._request = tasks, by_digest, request
         self.found = found
 
     @property
@@ -147,19 +153,19 @@ class _Search:
         """Return whether a wrong call was found."""
         return any(outcome.first is not None for outcome in self.found.values())
 
-    def go_on(self, waiting: Sequence[int]) -> None:
-        """Read what must be read of the tasks that differ, and find an outcome for all of them."""
-        unclear = [at for at in waiting if self._looks[at].summary is None]
-        waiting = [at for at in waiting if self._looks[at].summary is not None]
+    def find_outcomes(self, waiting: Sequence[int]) -> None:
+        """Read the necessary ones of the tasks that differ, and find an outcome for all of them."""
+        unclear = [at for at in waiting if self._by_digest[at].summary is None]
+        waiting = [at for at in waiting if self._by_digest[at].summary is not None]
         ranks = {at: self._rank(at) for at in (*self.found, *unclear, *waiting)}
-        if len(set(ranks.values())) < len(ranks):  # several trees: each is a story of its own
+        if len(set(ranks.values())) < len(ranks):  # several trees: each has a separate sequence
             unclear, waiting = [*unclear, *waiting], []
         self._read(unclear)
         summaries = {ranks[at]: s for at in ranks if (s := self._summary(at)) is not None}
         if not waiting:
             return
         connected = connect(summaries)
-        places = {at: earliest(connected, ranks[at], self._looks[at].stretch or 0) for at in waiting}
+        places = {at: earliest(connected, ranks[at], self._by_digest[at].stretch or 0) for at in waiting}
         while places:
             first = min(places.values())
             best = self._best(summaries, connected)
@@ -171,21 +177,21 @@ class _Search:
                 del places[at]
                 if (summary := self.found[at].rank_summary) is not None:
                     summaries[ranks[at]] = summary
-        self.found.update((at, _unread(self._tasks[at], self._looks[at], LATER_CALL)) for at in places)
+        self.found.update((at, _unread(self._tasks[at], self._by_digest[at], LATER_CALL)) for at in places)
 
     def _rank(self, at: int) -> int:
         return self._tasks[at].job.place.rank or 0
 
     def _summary(self, at: int) -> RankSummary | None:
-        return self.found[at].rank_summary if at in self.found else self._looks[at].summary
+        return self.found[at].rank_summary if at in self.found else self._by_digest[at].summary
 
     def _best(self, summaries: Mapping[int, RankSummary], connected: Connected) -> Place | None:
-        """Return the place of the first wrong call of what was read so far; None while nothing is wrong."""
+        """Return the place of the first wrong call of the dumps read so far; None if there is none."""
         if not self.is_wrong:
             return None
         firsts = first_over_ranks(summaries, connected)
         by_rank = {self._rank(at): outcome for at, outcome in self.found.items()}
-        # Else the answer is the earliest finding of any rank.
+        # Otherwise the answer is the earliest finding of any rank.
         has_finding = any(by_rank[first.rank].first is not None for first in firsts)
         return firsts[0].place if has_finding else None
 

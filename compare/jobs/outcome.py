@@ -1,4 +1,5 @@
-"""One job: two dumps are read, compared and written; its outcome is small enough to be sent between machines."""
+"""One job: read two dumps, compare them and write the result; its outcome is small enough to be sent between
+machines."""
 
 import json
 import platform
@@ -63,12 +64,12 @@ if TYPE_CHECKING:
     from .survey import Survey
 
 _WORTH_WORKERS = 96 << 20
-"""Bytes of a dump.json that are read before another process has started and read them, and sent what it read."""
+"""Size of a dump.json, in bytes, up to which reading it here is faster than in another process."""
 
 
 def read_both(target: SideSource, golden: SideSource, request: Request, workers: int = 1) -> tuple[Dump, Dump]:
-    """Read target and golden of one job, by `workers` processes (0: as many as cores). DumpError if one cannot be
-    read."""
+    """Read target and golden of one job, by `workers` processes (0: as many as cores). Raise a DumpError if one cannot
+    be read."""
     sides = target, golden
     if target.family == "dump":
         return _read_dumps(((target.paths[0], request.stack_file), (golden.paths[0], None)), workers)
@@ -88,21 +89,21 @@ def read_both(target: SideSource, golden: SideSource, request: Request, workers:
         left, right = (read_single(side.paths, side.step, side.rank, by_index=by_index) for side in sides)
     else:
         left = read_npys(target.paths[0])
-        # The target's names are the table's; what the golden calls otherwise is called back.
+        # The target's names are those of the table; the golden's are translated back.
         ours = {golden_name: name for name, golden_name in reversed(request.names)}
         right = read_npys(golden.paths[0], ours, names_of(left))
     return left, replace(right, calls=Calls.of(_in_order_of(left.calls, right.calls)))
 
 
 _Paths = tuple[Path, Path | None]
-"""A dump, and the stack.json that belongs to it where that lies elsewhere."""
+"""A dump, and the stack.json that belongs to it if that is elsewhere."""
 
 
 def _read_dumps(sides: tuple[_Paths, _Paths], workers: int) -> tuple[Dump, Dump]:
     """Read two dumps with calls, large ones in parallel."""
     try:
         size = min(find(path).stat().st_size for path, _ in sides)
-    except (DumpError, OSError):  # reading will say it
+    except (DumpError, OSError):  # reported by reading it
         size = 0
     if (workers or cores()) < 2 or size < _WORTH_WORKERS:
         return _read_dump(sides[0]), _read_dump(sides[1])
@@ -118,10 +119,10 @@ def _read_dump(paths: _Paths) -> Dump:
 
 
 def _in_order_of(ours: Sequence[Call], theirs: Sequence[Call]) -> tuple[Call, ...]:
-    """Return the golden's saves in the target's order, those that only the golden has behind their neighbour.
+    """Return the golden's saves in the target's order, those that only the golden has after their neighbor.
 
-    A save is known by its name and count. The files of one run are numbered as they are written, which two runs need
-    not do in one order; and files of another name sort elsewhere.
+    A save is identified by its name and count. The files of one run are numbered as they are written, which may be in
+    another order in another run; and files of other names are sorted differently.
     """
     place = {call.name: at for at, call in enumerate(ours)}
     last = -1
@@ -133,11 +134,11 @@ def _in_order_of(ours: Sequence[Call], theirs: Sequence[Call]) -> tuple[Call, ..
 
 
 BEFORE = 16
-"""At most so many steps before are read: enough for what an optimizer remembers of a run's first steps, and not all of
-a long run again and again."""
+"""Maximum number of previous steps that are read: enough for the first steps that an optimizer's state depends on, and
+not all of a long run repeatedly."""
 
 AFTER = 2
-"""So many steps behind are read, which tell apart what makes the same first update."""
+"""Number of later steps that are read, which distinguish settings with the same first update."""
 
 
 def around(jobs: Sequence[Job]) -> list[tuple[tuple[Job, ...], tuple[Job, ...]]]:
@@ -145,7 +146,7 @@ def around(jobs: Sequence[Job]) -> list[tuple[tuple[Job, ...], tuple[Job, ...]]]
     by_place = {job.place: job for job in jobs if job.place.step is not None and job.is_of_calls}
 
     def neighbours(job: Job, offsets: range) -> Iterator[Job]:
-        """Return the jobs so many steps away, up to the first that is missing."""
+        """Return the jobs at these distances in steps, up to the first that is missing."""
         if job.place in by_place:
             places = (job.place._replace(step=(job.place.step or 0) + offset) for offset in offsets)
             yield from (by_place[place] for place in takewhile(by_place.__contains__, places))
@@ -163,30 +164,30 @@ def read_steps(jobs: Sequence[Job], *, backwards: bool = False) -> list[tuple[Du
     for job in reversed(jobs) if backwards else jobs:
         try:
             found.append((read(job.target.paths[0]), read(job.golden.paths[0])))
-        except DumpError:  # its own job says what is wrong with it
+        except DumpError:  # reported by its own job
             break
     return found[::-1] if backwards else found
 
 
-_MAX_FINDINGS_SENT = 10  # findings that travel; the table has all of them
-_MAX_RULES_LISTED = 10  # rules without a match that are said one by one
+_MAX_FINDINGS_SENT = 10  # findings in an outcome; the table has all of them
+_MAX_RULES_LISTED = 10  # rules without a match that are reported individually
 
 
 _OF_A_UNIT, _OF_ALL, _LEAST = 1_000_000, 8_000_000, 50_000
 
 
 def budget(units: int) -> int:
-    """Return how many bytes of details a unit of so many may have."""
+    """Return the maximum size of details, in bytes, of a unit among this number."""
     return max(_LEAST, min(_OF_A_UNIT, _OF_ALL // max(units, 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job with everything that its worker needs; `table` is where the answer goes, with its suffix.
+    """A job with everything that its worker needs; `table` is the path of the answer, with its suffix.
 
-    `workers` and `scheduler` are for what can be shared within this job. One of many also tells what the search over
-    ranks needs. `before` and `after` are the jobs of the same place in the steps around it. `in_report` is how many
-    bytes of details its unit of a report may have.
+    `workers` and `scheduler` are for work that can be shared within this job. One of several also returns data for the
+    search over ranks. `before` and `after` are the jobs of the same place in the steps around it. `in_report` is the
+    maximum size of the details of its unit in a report, in bytes.
     """
 
     job: Job
@@ -201,7 +202,7 @@ class Task:
 
     @property
     def own_workers(self) -> int:
-        """Return how many processes of this machine do what is not shared over a cluster."""
+        """Return the number of processes of this machine for work that is not shared over a cluster."""
         return 1 if self.scheduler else self.workers
 
     @property
@@ -211,8 +212,7 @@ class Task:
 
 
 def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], workers: int) -> list[Task]:
-    """Return the tasks of a request: where there are several, each with so many processes of its own; a single one has
-    all."""
+    """Return the tasks of a request: each of several has `workers` processes; a single one has all."""
     if len(jobs) == 1:
         return [Task(jobs[0], request, paths[0], request.workers or 0, request.scheduler)]
     placed = zip(jobs, paths, around(jobs), strict=True)
@@ -222,20 +222,19 @@ def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], worke
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one job.
+    """Result of one comparison.
 
-    `label` tells it from others (`step 0, rank 1`). `all_pass`: every pair of records passes or is exempt. `step` and
-    `rank` are the target's, `what` is the place's (`dump`, `debug`...). `findings` are the first beginnings in
-    execution order, `lines` the answer for the console, `table` is where the table is on `host`, `sides` says what was
-    read. `rank_summary` is for the search over ranks, where several are compared. `failed` is a sentence where the job
-    could not be done, `unread` where its dumps differ by their digests and were not read; then nothing else is known.
-    `unjudged` says why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not
-    say. `limits` says up to where differences were noise, where that was judged. `notes` is what the console says
-    besides findings. `survey` and `unit` (of a report) are there where the request asks for them. `excused` counts what
-    the limits of the user excuse; None where there are no such limits. `hint` is the known cause that the first finding
-    fits.
-    `roundings_left` is what differs by rounding, if nothing differs by more. `answer` has the findings, `target` is
-    where the target's dump is.
+    `label` distinguishes it from others (`step 0, rank 1`). `all_pass`: every pair of records passes or is exempt.
+    `step` and `rank` are the target's, `what` is the content (`dump`, `debug`...). `findings` are the first divergences
+    in execution order, `lines` the answer for the console, `table` is the path of the table on `host`, `sides`
+    describes the data that were read. `rank_summary` is for the search over ranks, if several are compared. `failed` is
+    a sentence if the job failed, `unread` one if its dumps differ by their digests and were not read; then nothing else
+    is known. `unjudged` counts pairs of records without a verdict by cause. `runs` are those of the two dumps, empty if
+    unknown. `limits` are those of noise, if that was judged. `notes` are further lines for the console. `survey` and
+    `unit` (of a report) exist if the request asks for them. `excused` counts the differences within the limits of the
+    user; None if there are no such limits. `hint` is the known cause that the first finding fits. `roundings_left` is
+    the remaining difference by rounding, if nothing differs by more. `answer` has the findings, `target` is the path of
+    the target's dump.
     """
 
     label: str = ""
@@ -267,12 +266,12 @@ class Outcome:
 
     @property
     def is_clean(self) -> bool:
-        """Return whether the exit code is 0: every pair passes or is exempt, and no difference begins anywhere."""
+        """Return whether the exit code is 0: every pair passes or is exempt, and there is no divergence."""
         return self.all_pass and not self.findings
 
     @property
     def judged(self) -> int:
-        """Return how many pairs of records have a verdict."""
+        """Return the number of pairs of records with a verdict."""
         return sum(n for grade, n in self.counts.items() if grade != "unjudged")
 
     @property
@@ -308,7 +307,7 @@ def failure(job: Job, reason: str) -> Outcome:
 
 
 def compare_job(task: Task) -> Outcome:
-    """Do one job of several: what is wrong with its dumps is an outcome too, so that the others are not lost."""
+    """Run one job of several: an error in its dumps is an outcome too, so that the others are not lost."""
     try:
         return compare_single(task)
     except MsprobeError as err:
@@ -317,9 +316,10 @@ def compare_job(task: Task) -> Outcome:
 
 @without_gc()
 def compare_single(task: Task) -> Outcome:
-    """Read both dumps, compare them, find where differences begin, and write the table where one is wanted.
+    """Read both dumps, compare them, locate divergences, and write the table if it is requested.
 
-    DumpError if a side cannot be read, UsageError if there is nothing to compare or the table cannot be written.
+    Raise a DumpError if a side cannot be read, a UsageError if there is nothing to compare or the table cannot be
+    written.
     """
     job, request, workers = task.job, task.request, task.own_workers
     target, golden = read_of(task)
@@ -332,11 +332,11 @@ def compare_single(task: Task) -> Outcome:
         logger.warning("%s%s", label, sentence)
     if len(by_user.unused) > _MAX_RULES_LISTED:
         logger.warning("%s%d more rules match nothing", label, len(by_user.unused) - _MAX_RULES_LISTED)
-    is_shown = not task.is_one_of_many  # of many it is shown how many are done
+    is_shown = not task.is_one_of_many  # with many, the number of finished ones is shown
     found = compared(task, target, golden, by_user, task.effort, is_shown=is_shown)
     comparison, located = found.comparison, found.located
     if request.limits.source is not LimitSource.BUILT_IN:
-        _say_unused(comparison, label)
+        _log_unused(comparison, label)
     for name in comparison.excused.unused if comparison.excused is not None else ():
         logger.warning("%s%s of --ignore, --atol or --rtol matches no call and no record", label, name)
     if request.tables:
@@ -380,7 +380,8 @@ def compare_single(task: Task) -> Outcome:
 
 
 def read_of(task: Task) -> tuple[Dump, Dump]:
-    """Return both dumps of a task: DumpError if a side cannot be read, UsageError if there is nothing to compare."""
+    """Return both dumps of a task; raise a DumpError if a side cannot be read, a UsageError if there is nothing to
+    compare."""
     target, golden = read_both(task.job.target, task.job.golden, task.request, task.own_workers)
     if not target.calls and not golden.calls:
         raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
@@ -401,15 +402,15 @@ def _survey(comparison: Comparison, located: Located) -> "Survey":
 
 
 def _unit(comparison: Comparison, located: Located, summary: "RankSummary | None", task: Task) -> "PackedUnit":
-    from msprobe.compare.units.unit import unit_of  # here: most comparisons are shown in no report
+    from msprobe.compare.units.unit import unit_of  # here: few comparisons have a report
 
     return unit_of(comparison, located, summary, task.job.target.family, task.in_report)
 
 
 def _write_report(comparison: Comparison, located: Located, task: Task, workers: int) -> None:
-    """Write the table of a task, and what was asked for beside it; OSError if writing fails.
+    """Write the table of a task, and other requested files; raise an OSError if writing fails.
 
-    What msprobe 8.1 advises and colours is for dumps of calls: not for kernels, nor for what was saved individually.
+    Advice and colors of msprobe 8.1 are only for dumps of calls: not for kernels or individually saved values.
     """
     request, path = task.request, task.table
     advise, highlight, diff_analyze = (
@@ -427,7 +428,7 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         if highlight:
             from msprobe.compare.tables.highlight import coloured  # here, as below: what writes one kind of table
 
-            # Colours are read by a sheet alone; else they would be kept until the end.
+            # Only a sheet reads colors; otherwise they would be kept until the end.
             both = tee(coloured(comparison, shown, table), 2 if request.format == "xlsx" else 1)
             table, colours = (row for row, _ in both[0]), (colour for _, colour in both[-1])
         first_bad: list[tuple[int, str]] = []
@@ -461,17 +462,17 @@ def _neighbour(table: Path, name: str, suffix: str) -> Path:
 
 
 def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
-    """Write which row the layer mapping takes for which; it can be given as `-dm`, and says `N/A` where it found
-    none."""
+    """Write the correspondence of rows by the layer mapping; it can be passed as `-dm`, and has `N/A` for rows without
+    a counterpart."""
     with replace_atomically(path) as file:
         for ours, theirs in rows.items():
-            # A JSON text is a yaml text whatever a dump calls its rows.
+            # A JSON text is valid YAML for any names of rows.
             file.write(f"{json.dumps(ours)}: {json.dumps(theirs)}\n".encode())
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison, where its differences begin, and what was found of the updates of parameters."""
+    """A comparison, its divergences, and the judgement of the updates of parameters."""
 
     comparison: Comparison
     located: Located
@@ -481,7 +482,7 @@ class Compared:
 def compared(
     task: Task, target: Dump, golden: Dump, by_user: UserPairs, effort: Effort, *, is_shown: bool = False
 ) -> Compared:
-    """Compare two dumps that were read for a task, by its limits, and find where differences begin."""
+    """Compare two dumps that were read for a task, by its limits, and locate divergences."""
     limits = task.request.limits
     updates = Updates(partial(read_steps, task.before, backwards=True), partial(read_steps, task.after), limits)
     comparison = compare(
@@ -502,8 +503,8 @@ def compared(
     return Compared(*updates.opened(comparison, located), updates.judgement)
 
 
-def _say_unused(comparison: Comparison, label: str) -> None:
-    """Report limits of the user that were not applied, although something differs."""
+def _log_unused(comparison: Comparison, label: str) -> None:
+    """Log limits of the user that were not applied, although something differs."""
     noise = comparison.noise_of_tensors
     if noise is None and not (comparison.equal == EQUAL).all():
         logger.warning("%sthe limits of noise were not used: noise is judged where both sides hold tensors", label)
@@ -512,7 +513,7 @@ def _say_unused(comparison: Comparison, label: str) -> None:
 
 
 def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:
-    """Raise UsageError if limits are of another pair of frameworks, or invalid for this one."""
+    """Raise a UsageError if limits are of another pair of frameworks, or invalid for this one."""
     sides = target.framework, golden.framework
     if limits.frameworks and limits.frameworks != sides:
         raise UsageError(

@@ -319,7 +319,7 @@ def _check_choice(sides: tuple[Side, Side], axis: str, wanted: Sequence[int]) ->
 
 
 class _Pairing:
-    """Descends the coordinates of both sides together, and collects the jobs and what has no counterpart."""
+    """Descends the coordinates of both sides together, and collects the jobs and the sources without a counterpart."""
 
     def __init__(self, target: Side, golden: Side, chosen: Mapping[str, Sequence[int]]) -> None:
         self._sides = target, golden

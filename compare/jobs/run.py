@@ -1,4 +1,4 @@
-"""Run a request: plan its jobs, run them here, in worker processes or on a cluster, and sum them up."""
+"""Run a request: plan its jobs, run them here, in worker processes or on a cluster, and summarize them."""
 
 import logging
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from .summary import RequestResult, write_first_over_ranks, write_summary
 
 
 def run_request(
-    request: Request, loud: int = logging.INFO, time: str = "", sides: tuple[Side, Side] | None = None
+    request: Request, log_level: int = logging.INFO, time: str = "", sides: tuple[Side, Side] | None = None
 ) -> RequestResult:
-    """Compare everything that a request asks for, and tell what is compared and written, as loud as that.
+    """Compare all dumps of a request, and log progress at level `log_level`.
 
-    `sides` are the contents of its two paths, if they are known; the request then has absolute paths. `time` stands in
-    the names of the files where the caller has claimed it; else this comparison claims one. Of several jobs one that
-    cannot be done does not stop the others. UsageError if the request cannot be meant, DumpError if nothing at all
-    could be compared.
+    `sides` are the contents of its two paths, if they are known; the request then has absolute paths. `time` is the
+    part of the names of files if the caller has reserved it; otherwise this comparison reserves one. If one of several
+    jobs fails, the others continue. Raise a UsageError if the request is invalid, a DumpError if nothing could be
+    compared.
     """
     request = absolute(request)
     made = plan(
@@ -41,44 +41,46 @@ def run_request(
     if request.calibrate is not None:
         from .calibration import with_limits  # here: it needs the replay of calls
 
-        request = with_limits(request, request.calibrate, loud)
+        request = with_limits(request, request.calibrate, log_level)
     if request.stack_file is not None and len(made.jobs) > 1:
         logger.warning(
             "%s is the stack of one dump, and there are %d; it is ignored", request.stack_file, len(made.jobs)
         )
         request = replace(request, stack_file=None)
     if time:
-        return _compare(made, request, time, loud)
+        return _compare(made, request, time, log_level)
     with ExitStack() as held:
         if any(path.stem == f"result{request.suffix}" for path in _tables(made.jobs, request, "")):
             held.enter_context(exclusive(request.output))  # the names of these tables have no time
         named = partial(_named_after, jobs=made.jobs, request=request)
-        return _compare(made, request, held.enter_context(claimed(request.output, identity_of(request), named)), loud)
+        return _compare(
+            made, request, held.enter_context(claimed(request.output, identity_of(request), named)), log_level
+        )
 
 
-def _compare(made: Plan, request: Request, time: str, loud: int) -> RequestResult:
+def _compare(made: Plan, request: Request, time: str, log_level: int) -> RequestResult:
     paths = _tables(made.jobs, request, time)
-    # Where there are more processes than jobs, those that are left over help with the tensors of each.
+    # If there are more processes than jobs, the others help with the tensors of each.
     inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
     tasks = tasks_of(made.jobs, request, paths, inside)
     if request.first_only:
         from .first import first_wrong_only  # here: only this one reads digests
 
-        logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))
+        logger.log(log_level, "%s; %d comparisons", made.kinds, len(tasks))
         result = RequestResult(first_wrong_only(tasks, request), made.missing)
     elif len(tasks) == 1:
         result = RequestResult((compare_single(tasks[0]),), made.missing)
     else:
-        logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))
+        logger.log(log_level, "%s; %d comparisons", made.kinds, len(tasks))
         result = RequestResult(_compare_all(tasks, request), made.missing)
     result = replace(result, user_limits=request.user_limits)
-    _log(result, loud)
-    _write_summaries(result, request, time, loud)
+    _log(result, log_level)
+    _write_summaries(result, request, time, log_level)
     return result
 
 
 def _compare_all(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]:
-    """Return the outcomes in the order of the tasks, in whatever order they come."""
+    """Return the outcomes in the order of the tasks; they are computed in any order."""
     workers, scheduler = request.workers or 0, request.scheduler
     results = dict(run(compare_job, tasks, workers=workers, scheduler=scheduler, title="comparing"))
     found = tuple(
@@ -90,7 +92,7 @@ def _compare_all(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]
     return found
 
 
-def _log(result: RequestResult, loud: int) -> None:
+def _log(result: RequestResult, log_level: int) -> None:
     for at, side in enumerate(("target", "golden")):
         steps: dict[str, set[int]] = {}
         for outcome in result.outcomes:
@@ -102,13 +104,13 @@ def _log(result: RequestResult, loud: int) -> None:
                 "%s: dumps of %d runs lie in one folder (%s); compare each run alone", side, len(steps), listed
             )
     for sides in dict.fromkeys(outcome.sides for outcome in result.outcomes if outcome.sides):
-        logger.log(loud, "%s", sides)
+        logger.log(log_level, "%s", sides)
     paths = [outcome.table for outcome in result.outcomes if outcome.table]
     if len(paths) == 1:
         logger.debug("the table is in %s", paths[0])
 
 
-def _write_summaries(result: RequestResult, request: Request, time: str, loud: int) -> None:
+def _write_summaries(result: RequestResult, request: Request, time: str, log_level: int) -> None:
     """Write the files in addition to the tables: the summary of several jobs, and the request."""
     wanted = []
     summary_path, ranks_path = _summary_tables(request, time)
@@ -120,25 +122,25 @@ def _write_summaries(result: RequestResult, request: Request, time: str, loud: i
         with writing(path):
             make_folder(request.output)
             write(path, result)
-        logger.log(loud, "%s is in %s", what, path)
+        logger.log(log_level, "%s is in %s", what, path)
 
 
 def absolute(request: Request) -> Request:
-    """Return the same request for workers that stand in another folder, and for tables that name what they were made
-    of."""
+    """Return the request with absolute paths, for workers in another folder, and for tables that contain their
+    sources."""
     names = ("target", "golden", "output", "stack_file", "calibrate")
     paths = {name: path.absolute() for name in names if (path := getattr(request, name)) is not None}
     return replace(request, **paths)
 
 
 def _named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
-    """Return the files of a comparison that have a second in their names."""
+    """Return the files of a comparison that have a time in their names."""
     paths = [path for path in _tables(jobs, request, second) if path.stem.endswith(second)]
     return [*paths, *_summary_tables(request, second)]
 
 
 def _summary_tables(request: Request, time: str) -> tuple[Path, Path]:
-    """Return the files that sum several jobs up, and that say what differs first among the ranks."""
+    """Return the files that summarize several jobs, and that contain the first differences among the ranks."""
     return request.output / f"compare_summary_{time}.json", request.output / f"diff_analyze_{time}.json"
 
 

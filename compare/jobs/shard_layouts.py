@@ -1,4 +1,4 @@
-"""Detects runs that distribute their tensors differently: ranks have to be merged before they are compared."""
+"""Detect runs that distribute their tensors differently: ranks have to be merged before they are compared."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -21,7 +21,7 @@ from msprobe.findings.finding import Finding
 
 from .outcome import Outcome
 
-# What is for several ranks, and what writes their summary, is imported where there are some.
+# Modules for several ranks, and those that write their summary, are imported on use.
 if TYPE_CHECKING:
     from msprobe.compare.ranks.collectives import RankSummary
     from msprobe.compare.ranks.search import First
@@ -32,10 +32,10 @@ Group = tuple[int, bool, int]
 
 @dataclass(frozen=True)
 class RequestResult:
-    """The outcomes in the order of the jobs, and in sentences what had no partner.
+    """The outcomes in the order of the jobs, and sentences about sources without a counterpart.
 
-    `merging` is what was found while ranks were merged; `omitted` is the number of further findings of this kind.
-    `user_limits` are those of the request.
+    `merging` are the findings of merging ranks; `omitted` is the number of further ones. `user_limits` are those of the
+    request.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -46,17 +46,17 @@ class RequestResult:
 
     @property
     def copies_agree(self) -> bool:
-        """Return whether no value of which each rank has a copy differed while ranks were merged."""
+        """Return whether no value of which each rank has a copy differed when ranks were merged."""
         return not any(finding.kind is REPLICAS_DIFFER for finding in self.merging)
 
     @property
     def is_clean(self) -> bool:
-        """Return whether every job was done and is clean, everything had a partner, and copies agreed."""
+        """Return whether every job succeeded and is clean, everything had a counterpart, and copies agreed."""
         return not self.missing and self.copies_agree and all(o.is_clean and not o.failed for o in self.outcomes)
 
     @property
     def differs(self) -> bool:
-        """Return whether something was found that is wrong."""
+        """Return whether something is wrong."""
         return self.first is not None or not self.copies_agree
 
     @property
@@ -71,7 +71,7 @@ class RequestResult:
 
     @property
     def unjudged(self) -> Counter[Cause]:
-        """Return why pairs of records have no verdict."""
+        """Return the number of pairs of records without a verdict, by cause."""
         return sum((Counter(outcome.unjudged) for outcome in self.outcomes), Counter())
 
     @property
@@ -105,7 +105,8 @@ class RequestResult:
         return {}
 
     def lines(self) -> Iterator[str]:
-        """Yield the answer of a single job; of several one line each, what is missing, and the first wrong call of all.
+        """Yield the answer of a single job; for several, one line each, what is missing, and the first wrong call of
+        all.
 
         Before it are the findings of merging; these are the answer if nothing else is wrong.
         """
@@ -117,7 +118,7 @@ class RequestResult:
 
     @property
     def of_merging(self) -> list[Finding]:
-        """What was found while ranks were merged, copies that differ last."""
+        """Return the findings of merging ranks, copies that differ last."""
         return sorted(self.merging, key=lambda finding: finding.kind is REPLICAS_DIFFER)
 
     @property
@@ -139,7 +140,7 @@ class RequestResult:
 
     @property
     def excused(self) -> ExcusedCounts | None:
-        """Return what the limits of the user excuse in all jobs; None without such limits."""
+        """Return the differences within the limits of the user in all jobs; None without such limits."""
         return excused_of(self.outcomes)
 
     @property
@@ -172,7 +173,7 @@ class RequestResult:
 
 
 def excused_of(outcomes: Iterable[Outcome]) -> ExcusedCounts | None:
-    """Return what the limits of the user excuse in these jobs together; None where there are no such limits."""
+    """Return the differences within the limits of the user in these jobs together; None without such limits."""
     found = [outcome.excused for outcome in outcomes if outcome.excused is not None]
     return sum(found, ExcusedCounts()) if found else None
 

@@ -1,4 +1,5 @@
-"""How surely the parts of one comparison agree, as numbers: run inputs, parameters, arguments, forward and backward."""
+"""How strongly the parts of one comparison agree, as numbers: run inputs, parameters, arguments, forward and
+backward."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -21,13 +22,13 @@ _PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
 
 
 class Subject(Enum):
-    """Parts of a step that are looked at one after the other."""
+    """Parts of a step that are examined separately."""
 
     RUN_INPUTS = auto()
-    """Tensors that no recorded call produced and that are no parameters: the batch, masks, constants."""
+    """Tensors that no recorded call produced and that are not parameters: the batch, masks, constants."""
     PARAMETERS = auto()
     ARGUMENTS = auto()
-    """Arguments that are no tensors."""
+    """Arguments that are not tensors."""
     FORWARD = auto()
     BACKWARD = auto()
     GRADIENTS = auto()
@@ -36,10 +37,10 @@ class Subject(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many pairs of records agree, and how surely.
+    """The number of pairs of records that agree, by evidence.
 
-    `equal` is to the bit in a comparison of tensors; by digest, or in all four statistics, in one of these. Values that
-    are no tensors are always equal as such. `noise` pass as rounding or drift, `tolerance` within the standard.
+    `equal` is bitwise in a comparison of tensors; by digest, or in all four statistics, in one of these. Values that
+    are not tensors are always equal as such. `noise` pass as rounding or drift, `tolerance` within the standard.
     """
 
     equal: int = 0
@@ -49,7 +50,7 @@ class Tally:
     unjudged: int = 0
     exempt: int = 0
     by_statistics: int = 0
-    """Of a comparison of tensors: pairs that agree and were judged by their statistics, as a tensor was not saved."""
+    """In a comparison of tensors: pairs that agree and were judged by their statistics, as a tensor was not saved."""
 
     @property
     def agreeing(self) -> int:
@@ -58,7 +59,7 @@ class Tally:
 
     @property
     def is_clean(self) -> bool:
-        """Return whether all that was looked at agrees, or is exempt."""
+        """Return whether everything examined agrees or is exempt."""
         return not (self.differing or self.unjudged)
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -67,9 +68,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One dump of a comparison: what it was collected with, and what the first wrong call is called there.
+    """One dump of a comparison: the settings of its collection, and its name of the first wrong call.
 
-    `within` are the calls of the cells around that call, innermost first; both are empty where it has no partner.
+    `within` are the calls of the cells around that call, innermost first; both are empty if it has no counterpart.
     """
 
     where: str
@@ -82,10 +83,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one comparison saw, by subject: in the whole step, and before the first wrong call.
+    """The agreement of one comparison, by subject: in the whole step, and before the first wrong call.
 
     `calls` are the pairs of calls, `calls_before` those before the first wrong one, `unmatched` the calls without a
-    partner that are not explained. `replayed` counts the calls that were executed again to judge them, `not_replayed`
+    counterpart that are not explained. `replayed` counts the calls that were replayed to judge them, `not_replayed`
     those that could not be.
     """
 
@@ -108,7 +109,7 @@ class Survey:
 
 
 def survey(comparison: Comparison, located: Located) -> Survey:
-    """Count what agrees, by subject; `located` says which call is the first wrong one."""
+    """Count agreeing pairs, by subject; `located` has the first wrong call."""
     subjects, states = _subjects(comparison), _states(comparison)
     every = np.ones(len(subjects), bool)
     ordered = events(comparison.pairs) if located.first is not None else []
@@ -137,7 +138,7 @@ def survey(comparison: Comparison, located: Located) -> Survey:
 
 
 def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
-    """Return the subject of each pair of records, as a place in `Subject`; of records of one side by that side's."""
+    """Return the subject of each pair of records, as a position in `Subject`; of records of one side by that side's."""
     pairs, found = comparison.pairs, np.zeros(len(comparison.grades), np.uint8)
     numbers = {subject: number for number, subject in enumerate(Subject)}
     parsed = [names.parse(pairs.name(place)) for place in range(len(pairs))]
@@ -165,11 +166,11 @@ def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
     return found
 
 
-_EQUAL, _NOISE, _TOLERANCE, _DIFFERING, _OPEN, _EXEMPT = range(6)  # the places of the first fields of `Tally`
+_EQUAL, _NOISE, _TOLERANCE, _DIFFERING, _OPEN, _EXEMPT = range(6)  # the positions of the first fields of `Tally`
 
 
 def _states(comparison: Comparison) -> NDArray[np.uint8]:
-    """Return how each pair of records agrees, as the place of a field of `Tally`."""
+    """Return how each pair of records agrees, as the position of a field of `Tally`."""
     grades = comparison.grades
     found = np.full(len(grades), _DIFFERING, np.uint8)
     found[grades == _PASS] = _TOLERANCE
@@ -201,7 +202,7 @@ def _tallies(
 
 
 def _side(comparison: Comparison, is_golden: bool, event: Event | None) -> Side:
-    """Return one side, with its name of the first wrong call and of the cells around it there."""
+    """Return one side, with its name of the first wrong call and of the cells around it."""
     dump, pairs = comparison.golden if is_golden else comparison.target, comparison.pairs
     calls = pairs.golden_calls if is_golden else pairs.target_calls
     name = ""
