@@ -23,12 +23,12 @@ Cell = str | int | float | bool
 NOT_APPLICABLE = "N/A"
 
 LONGEST = 32_767  # units of UTF-16 in one cell of a sheet; longer text is cut in its middle
-LARGEST = 1 << 1000  # of whole numbers; what is larger no float can hold, and no sheet
+LARGEST = 1 << 1000  # of integers; larger ones are beyond the range of floats and sheets
 
 _NEVER_LONG = LONGEST // 2
-_SHORT = 5_000  # characters: some such texts one behind the other still fit into a cell
+_SHORT = 5_000  # characters: several such texts together still fit into a cell
 
-# What starts a formula in some spreadsheet, also behind what separates cells or rows there: `;`, a tab, a line's end.
+# The beginning of a formula in some spreadsheets, also after a separator of cells or rows: `;`, a tab, a line end.
 _FORMULA = re.compile(r"(^\s*|[;\t\r\n][^\S\t\r\n]*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
 _SUSPECT = frozenset(" =+-@%\uff1d\uff0b\uff0d\uff20\uff05")
 _NUMBER = re.compile(r"^[+-]?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)%?$", re.IGNORECASE)
@@ -37,9 +37,10 @@ _NOT_IN_A_SHEET = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udf
 
 
 def guard(text: str) -> str:
-    """Text out of a dump, made harmless: what a spreadsheet would run gets a quote before it, so that it stays text.
+    """Return text of a dump in a harmless form: a formula is preceded by a quote, so that a spreadsheet reads it as
+    text.
 
-    Control characters, which no sheet can hold, become question marks.
+    Control characters, which sheets cannot contain, become question marks.
     """
     if text.isprintable() and text[:1] not in _SUSPECT and ";" not in text and len(text) <= _NEVER_LONG:
         return text
@@ -52,7 +53,7 @@ def guard(text: str) -> str:
 
 
 def are_plain(texts: Iterable[str]) -> bool:
-    """Return whether `guard` leaves each of these texts as it is; False also where that is not sure."""
+    """Return whether `guard` does not change these texts; False also if that is unknown."""
     every = list(texts)
     whole = "".join(every)
     if not whole.isprintable() or ";" in whole or max(map(len, every), default=0) > _SHORT:
@@ -66,7 +67,8 @@ def guarded(texts: list[str]) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    """Return a text that a cell can hold: of a longer one the beginning and the end, which tell alike names apart."""
+    """Return a text that fits into a cell: the beginning and the end of a longer one, which distinguish similar
+    names."""
     if len(text) <= _NEVER_LONG:
         return text
     units = text.encode("utf-16-le", "surrogatepass")
@@ -79,14 +81,14 @@ def _cut(text: str) -> str:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether a value is counted with; booleans are not, nor are numbers that no float can hold."""
+    """Return whether a value is a number; booleans are not, nor are integers beyond the range of floats."""
     return type(value) is float or (type(value) is int and -LARGEST <= value <= LARGEST)
 
 
 def number(value: object) -> str | int | float | bool:
-    """Return a number as it is; what a sheet has no number for as text: `Nan`, `inf`, `-inf`, `None`."""
+    """Return a number as it is; one that a sheet cannot contain as text: `Nan`, `inf`, `-inf`, `None`."""
     if type(value) is float:
-        if value - value == 0:  # finite; quicker than asking for it
+        if value - value == 0:  # finite; faster than a function call
             return value
         return "Nan" if value != value else "inf" if value > 0 else "-inf"
     if type(value) is bool or is_number(value):
@@ -95,7 +97,7 @@ def number(value: object) -> str | int | float | bool:
 
 
 def percent(difference: float, golden: float) -> str:
-    """Return the difference relative to the golden, in percent, as 8.1 prints it; `N/A` where the golden is 0."""
+    """Return the difference relative to the golden, in percent, as 8.1 prints it; `N/A` if the golden is 0."""
     if difference != difference:
         return "Nan"
     if golden == 0:
@@ -107,7 +109,7 @@ def percent(difference: float, golden: float) -> str:
 
 
 def share(cell: Cell) -> float | None:
-    """Return the part of 1 that a text like `12.5%` says; None for any other cell, words like `inf%` among them."""
+    """Return a text like `12.5%` as a number; None for any other cell, including `inf%`."""
     if type(cell) is str and _SHARE(cell) and (value := float(cell[:-1])) < math.inf:
         return value / 100
     return None
@@ -115,14 +117,14 @@ def share(cell: Cell) -> float | None:
 
 @lru_cache(maxsize=4096)
 def shape_text(shape: tuple[int, ...] | None) -> str:
-    """Return `[2, 16]`, or `None` for a tensor whose shape the dump does not tell."""
+    """Return `[2, 16]`, or `None` for a tensor of unknown shape."""
     return "None" if shape is None else _cut(str(list(shape)))
 
 
 class Numbers(Sequence[Cell]):
-    """A column of floats, with the same text behind each.
+    """A column of floats, with the same text after each.
 
-    `others` are the cells that stand instead of some, by place.
+    `others` are the cells that replace some of them, by position.
     """
 
     def __init__(self, values: NDArray[np.float64], others: dict[int, Cell], suffix: str = "") -> None:
@@ -148,13 +150,13 @@ class Numbers(Sequence[Cell]):
 
 
 Numerals = tuple[Number | str, ...]
-"""The statistics of a record in the order of the columns, or what stands for each of them."""
+"""The statistics of a record in the order of the columns, or replacements for them."""
 
 _COUNT = len(NAMES)
 
 
 class Side:
-    """The records of one side of a comparison, as cells. A row of -1 stands for no record."""
+    """The records of one side of a comparison, as cells. A row of -1 is no record."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -173,7 +175,7 @@ class Side:
             codes, code_at = np.unique(self._codes[rows], return_inverse=True)
             prefixes = [columns.names[call] for call in called.tolist()]
             suffixes = [row_name("", code % len(PARTS), columns.paths[code // len(PARTS)]) for code in codes.tolist()]
-            # With something behind them: `-1` alone is a number, and `-1.x` is none.
+            # With text after it: `-1` alone is a number, and `-1.x` is not.
             has_more = all(suffix.startswith(".") for suffix in suffixes)
             if has_more and are_plain(f"{prefix}.x" for prefix in prefixes) and are_plain(f"x{s}" for s in suffixes):
                 return [prefixes[p] + suffixes[s] for p, s in zip(call_at.tolist(), code_at.tolist(), strict=True)]
@@ -181,19 +183,19 @@ class Side:
 
     @cached_property
     def _are_named_by_place(self) -> bool:
-        """Return whether no record has another name than its call and its place in it make."""
+        """Return whether all records are named after their call and their place in it."""
         return not self._columns.named and not any(self._columns.file)
 
     @cached_property
     def _codes(self) -> Ints:
-        """By row: part and path as one number."""
+        """Return by row part and path as one number."""
         part, path = np.frombuffer(self._columns.part, np.uint8), np.frombuffer(self._columns.path, np.int32)
         found: Ints = path.astype(np.int64) * len(PARTS) + part
         return found
 
     @staticmethod
     def _of_records(rows: Ints, others: Ints, made: Callable[[Ints, Ints], list[str]]) -> list[str]:
-        """Return the texts of records, `N/A` where there is none."""
+        """Return the texts of records, `N/A` if there is none."""
         are_there = rows >= 0
         if are_there.all():
             return made(rows, others)
@@ -201,7 +203,7 @@ class Side:
         return [next(texts) if is_there else NOT_APPLICABLE for is_there in are_there.tolist()]
 
     def dtypes(self, rows: Ints) -> list[str]:
-        """Return the dtype of a tensor, the Python type of anything else."""
+        """Return the dtype of a tensor, the Python type of any other value."""
         return self._of_look(rows, self._dtypes, self._type)
 
     def shapes(self, rows: Ints) -> list[str]:
@@ -235,14 +237,14 @@ class Side:
         """Return which rows are tensors whose statistics are all floats."""
         found = self._are_tensors.copy()
         found[list(self._columns.odd)] = False
-        return found if len(found) else np.zeros(1, bool)  # row -1 of a side without records is asked for too
+        return found if len(found) else np.zeros(1, bool)  # row -1 of a side without records is also requested
 
     def floats(self, rows: Ints) -> list[NDArray[np.float64]]:
-        """Return the statistics of rows as columns; anything where `is_plain` is not."""
+        """Return the statistics of rows as columns; arbitrary values if not `is_plain`."""
         return [column[rows] if len(column) else np.zeros(len(rows)) for column in self._statistics]
 
     def numerals(self, rows: Ints) -> list[Numerals]:
-        """Return the statistics of records as msprobe 8.1 has them: a value that is not a tensor stands for all."""
+        """Return the statistics of records as msprobe 8.1 has them: a value that is not a tensor is used for all."""
         found: list[Numerals] = list(zip(*(column.tolist() for column in self.floats(rows)), strict=True))
         kind, odd = self._columns.kind, self._columns.odd
         for at, row in enumerate(rows.tolist()):
@@ -265,7 +267,7 @@ class Side:
         return ["" if row < 0 or column[row] != column[row] else float(column[row]) for row in rows]
 
     def digests(self, rows: Sequence[int]) -> list[str]:
-        """Return the digests of records; of a value that is no tensor the CRC-32 of its text, as msprobe has it."""
+        """Return the digests of records; for a value that is not a tensor the CRC-32 of its text, as msprobe does."""
         return [NOT_APPLICABLE if row < 0 else self._digest(row) for row in rows]
 
     def _digest(self, row: int) -> str:
@@ -282,8 +284,8 @@ _WARNING = ("Warning", "Need double check api accuracy.")
 
 
 def statistics_columns(target: Sequence[Floats], golden: Sequence[Floats]) -> list[Numbers | list[Cell]]:
-    """Return the differences, the shares, both sides' statistics, 8.1's result and message, of pairs with plain
-    floats."""
+    """Return the differences, relative differences, statistics of both sides, 8.1's result and message, for pairs with
+    plain floats."""
     with np.errstate(all="ignore"):
         differences = [t - g for t, g in zip(target, golden, strict=True)]
         shares = [np.abs(d / g) * 100 for d, g in zip(differences, golden, strict=True)]
@@ -305,16 +307,15 @@ def _percents(share: Floats, difference: Floats, golden: Floats) -> Numbers:
 
 
 def _above_half(difference: Floats, t: Floats, g: Floats) -> NDArray[np.bool_]:
-    """Return whether a statistic differs by more than half, 8.1's rule; with NaN on one side counted as a
+    """Return whether a statistic differs by more than half, which is the rule of 8.1; NaN on one side is a
     difference."""
-    # Python's max(t, g), which is g only where that is greater, NaN or not.
+    # Python's max(t, g), which is g only if that is greater, NaN or not.
     above = np.abs(difference) / (np.abs(np.where(g > t, g, t)) + 1e-10) > 0.5
     return np.where(np.isnan(difference), np.isnan(t) != np.isnan(g), above)
 
 
 def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Numbers | list[Cell]]:
-    """Return the same columns of any pairs of rows, -1 for none: of plain floats by the column, of all others one by
-    one."""
+    """Return the same columns for any pairs of rows, -1 for none: plain floats by column, others individually."""
     columns = statistics_columns(target.floats(t), golden.floats(g))
     special = np.flatnonzero(~(target.is_plain[t] & golden.is_plain[g]) | (t < 0) | (g < 0))
     sides = target.numerals(t[special]), golden.numerals(g[special])
@@ -329,8 +330,7 @@ def statistics_of_rows(target: Side, golden: Side, t: Ints, g: Ints) -> list[Num
 
 
 def statistics_cells(target: Numerals, golden: Numerals) -> tuple[Cell, ...]:
-    """Return the same cells of one pair whose statistics may be anything; of a number that is no tensor too, as in
-    8.1."""
+    """Return the same cells for one pair with any statistics; also for a number that is not a tensor, as in 8.1."""
     differences: list[Cell] = [NOT_APPLICABLE] * _COUNT
     shares: list[Cell] = [NOT_APPLICABLE] * _COUNT
     warning = False
@@ -352,7 +352,7 @@ NO_PARTNER = {True: "No bench data matched.", False: "No NPU data matched."}
 
 
 def tensor_cells(pair: Pair, found: Measures | None) -> tuple[Cell, ...]:
-    """Six measures, 8.1's verdict and its message."""
+    """Return six measures, 8.1's verdict and its message."""
     target, golden = pair.target, pair.golden
     if target is None or golden is None:
         return *_UNSUPPORTED, "None", NO_PARTNER[target is not None]
@@ -381,7 +381,7 @@ def tensor_cells(pair: Pair, found: Measures | None) -> tuple[Cell, ...]:
 
 
 def our_measures(found: Measures | None, shape: tuple[int, ...]) -> tuple[Cell, ...]:
-    """Scale error, index of the greatest absolute difference, bias and ULP; empty where nothing was measured."""
+    """Return scale error, index of the greatest absolute difference, bias and ULP; empty without measures."""
     if found is None or found.size == 0:
         return ("",) * 4
     index = str(list(unravel(found.max_absolute_at, shape))) if found.max_absolute_at >= 0 else ""
@@ -389,7 +389,8 @@ def our_measures(found: Measures | None, shape: tuple[int, ...]) -> tuple[Cell, 
 
 
 def _accuracy(cosine: Cell, found: Measures) -> str:
-    """8.1's rule. There the text `Nan` of a one-sided zero tensor counts as above every bound; here it is a `No`."""
+    """Return the result of 8.1's rule. There the text `Nan` of a one-sided zero tensor is above every bound; here it is
+    a `No`."""
     if isinstance(cosine, str):
         return "No" if found.cosine != found.cosine else "None"
     if (cosine < 0.99 and found.max_absolute > 0.001) or cosine < 0.9 or found.max_absolute > 1:

@@ -1,4 +1,4 @@
-"""The columns of the table, in order, with what each one says; `reference/compare-table.md` prints this table."""
+"""The columns of the table, in order, with their explanations; `reference/compare-table.md` prints this table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,7 @@ from msprobe.compare.judge.judged import Comparison, Mode
 class Column:
     """One column: its heading, and its explanation.
 
-    For a sheet: how wide it is, whether its texts like `12.5%` are written as numbers, and whether it is folded away
-    until somebody opens the group that it is in.
+    For a sheet: its width, whether texts like `12.5%` are written as numbers, and whether it is in a collapsed group.
     """
 
     title: str
@@ -99,17 +98,17 @@ NOISE = (
     Column("Class", "precision of the target's kernel, estimated from its residual", 12),
     Column("Limits", "source of the limit: `built-in`, `calibrated`, or `exact`", 10),
 )
-"""Only where differences were judged under noise, behind ours."""
+"""Only if differences were judged under noise, after the columns of this tool."""
 
 GUESSES = (
     Column("Match Confidence", "confidence of an automatically found pair, above 0 and at most 1", 10),
     Column("Match Reason", "evidence for the pair; without a counterpart, candidates for the call", 40),
 )
-"""Only across frameworks, behind all others."""
+"""Only across frameworks, after all others."""
 
 
 def optional(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return two columns for each optional statistic of these names, which are shown and never judged; `layout` is
+    """Return two columns for each optional statistic of these names, which are displayed and never judged; `layout` is
     one."""
     texts = {each.name: each.noun for each in SHARES} | {"layout": "strides and storage offset in elements"}
     return tuple(
@@ -126,8 +125,8 @@ def columns(
     with_noise: bool = False,
     names: Sequence[str] = (),
 ) -> tuple[Column, ...]:
-    """Return the columns of one comparison: those of msprobe 8.1, then ours; those of noise where it was judged, those
-    of guesses where pairs were guessed, and the optional statistics of some names."""
+    """Return the columns of one comparison: those of msprobe 8.1, then those of this tool; those of noise if it was
+    judged, those of guesses if pairs were guessed, and the optional statistics of these names."""
     stack = (_STACK,) if with_stack else ()
     if mode == "tensor":
         found = (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_MEASURES, *_OURS)
@@ -139,14 +138,14 @@ def columns(
 
 
 def optional_names(comparison: Comparison) -> list[str]:
-    """Return the optional statistics that either side has, and `layout` where one has layouts."""
+    """Return the optional statistics that either side has, and `layout` if one has layouts."""
     sides = comparison.target.columns, comparison.golden.columns
     names = [each.name for each in SHARES if any(each.name in side.shares for side in sides)]
     return [*names, *["layout"] * any(side.layout for side in sides)]
 
 
 def columns_of(comparison: Comparison, with_stack: bool) -> tuple[Column, ...]:
-    """Return the columns of a comparison, by what it found."""
+    """Return the columns of a comparison, by its result."""
     has_noise = comparison.noise_of_tensors is not None
     has_guesses = bool(comparison.pairs.notes.guesses)
     return columns(comparison.mode, with_stack, has_guesses, has_noise, optional_names(comparison))

@@ -40,16 +40,16 @@ BLIND: dict[Mode, str] = {
     "statistics": "permuted elements or changes that preserve max, min, mean and norm",
     "digest": "how much two tensors differ, only that they differ",
 }
-"""What a verdict that was not reached by the elements does not know."""
+"""Limits of verdicts that were not based on elements."""
 
 
 def lines(
     comparison: Comparison, located: Located, top: int | None = None, said: Answer | None = None
 ) -> Iterator[str]:
-    """Return the answer for the console: the verdict, its evidence, what was judged, and the line for scripts.
+    """Yield the answer for the console: the verdict, its evidence, what was judged, and the line for scripts.
 
-    `top` is how many further divergences, and harmless ones, are listed, None for the default. `said` is the answer
-    of `answer_of`, if it is known already.
+    `top` is the number of further divergences, and of harmless ones, that are listed, None for the default. `said` is
+    the answer of `answer_of`, if it exists already.
     """
     said = said or answer_of(comparison, located)
     number_open = sum(each.certainty == "open" for each in located.harmless)
@@ -63,7 +63,7 @@ def lines(
 
 
 def answer_of(comparison: Comparison, located: Located, most: int | None = None) -> Answer:
-    """Return a comparison's answer as findings: at most `most`, and as many harmless ones; None for all.
+    """Return a comparison's answer as findings: at most `most`, and the same number of harmless ones; None for all.
 
     Each finding reads its source line, and there may be thousands.
     """
@@ -81,7 +81,7 @@ def answer_of(comparison: Comparison, located: Located, most: int | None = None)
 
 
 def _judged(comparison: Comparison) -> Iterator[Words]:
-    """Return the counts of every verdict, and why pairs have none."""
+    """Yield the counts of every verdict, and the causes of missing verdicts."""
     mode = phrase(comparison.mode)
     yield phrase("{counts} (compared by {mode})", counts=counts_said(comparison.counts), mode=mode)
     yield from why_unjudged(comparison)
@@ -89,7 +89,7 @@ def _judged(comparison: Comparison) -> Iterator[Words]:
 
 
 def notes(comparison: Comparison) -> Iterator[Words]:
-    """Return the counts of every verdict, what is left open, and up to where differences are noise."""
+    """Yield the counts of every verdict, what is left open, and the limits of noise."""
     yield counted(comparison)
     yield from why_unjudged(comparison)
     yield from _structure(comparison)
@@ -102,13 +102,13 @@ def counted(comparison: Comparison) -> Words:
 
 
 def why_unjudged(comparison: Comparison) -> Iterator[Words]:
-    """Return why pairs have no verdict."""
+    """Yield the causes of missing verdicts."""
     judged = len(comparison.grades) - comparison.counts["unjudged"]
     yield from left_open(judged, number_differing(comparison.counts), comparison.unjudged, [])
 
 
 def limits(comparison: Comparison) -> Iterator[Words]:
-    """Return what the verdicts cannot show, up to where differences are noise, and what the user's limits excuse."""
+    """Yield what the verdicts cannot show, the limits of noise, and the differences within the user's limits."""
     yield from blind_to([comparison.mode])
     if comparison.by_statistics:
         yield phrase(
@@ -123,7 +123,7 @@ def limits(comparison: Comparison) -> Iterator[Words]:
 
 
 def excused_phrase(counts: ExcusedCounts, limits: UserLimits) -> Words:
-    """Return how much the limits of the user excuse."""
+    """Return the number of differences within the limits of the user."""
     return phrase(
         "your limits: {counts} ({options})",
         counts=_excused(counts),
@@ -143,7 +143,7 @@ def _excused(counts: ExcusedCounts) -> Words:
 
 
 def _structure(comparison: Comparison) -> Iterator[Words]:
-    """Yield how many calls one side alone makes without consequence."""
+    """Yield the number of calls that only one side makes without consequence."""
     if found := harmless_calls(comparison):
         yield phrase(
             "structure differs without consequence: {number} call is on one side only: {name}"
@@ -155,10 +155,10 @@ def _structure(comparison: Comparison) -> Iterator[Words]:
 
 
 def harmless_calls(comparison: Comparison) -> list[int]:
-    """Return the places of the forward calls that one side alone makes without consequence, in order.
+    """Return the places of the forward calls that only one side makes without consequence, in order.
 
-    Calls of a level that the other dump does not have, and calls that the user's limits leave out, are not among them:
-    nothing was found about their consequence.
+    Calls of a level that the other dump does not have, and calls that the user ignores, are not included: their
+    consequence is unknown.
     """
     return [
         place
@@ -174,8 +174,8 @@ def counts_said(counts: Mapping[Grade, int]) -> Words:
 
 
 def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
-    """Up to where differences are noise, what statistics leave open, what is taken as intended, and which differences
-    die out."""
+    """Yield the limits of noise, what statistics leave open, what is treated as intended, and which differences die
+    out."""
     if noise.unseen is None:
         yield limits_phrase(noise.limits)
     elif not noise.is_exact:
@@ -201,27 +201,27 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[Words]:
 
 
 def hint_of_located(comparison: Comparison, located: Located) -> "Hint | None":
-    """Return the known cause that the first wrong call fits; None where none does, or nothing differs."""
+    """Return the known cause that the first wrong call fits; None if there is none, or nothing differs."""
     if located.first is None:
         return None
-    from msprobe.compare.advice.known_causes import hint  # here: where nothing differs, no cause is asked for
+    from msprobe.compare.advice.known_causes import hint  # here: if nothing differs, no cause is needed
 
     return hint(comparison, located.first)
 
 
 def beginnings(located: Located) -> list[Divergence]:
-    """Where differences begin besides the first one: worst first, then in execution order; of equal verdicts those of
-    random numbers last."""
+    """Return the divergences after the first one: the most severe first, then in execution order; of equal verdicts,
+    those of random numbers last."""
     return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is kinds.RANDOM, f.at))
 
 
 def left_open(
     judged: int, differing: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]
 ) -> Iterator[Words]:
-    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss.
+    """Yield the causes of missing verdicts, more prominently if most are missing; and the limits of the other verdicts.
 
-    `differing` is how many of the pairs that were judged do not pass. Internal details of one framework could not be
-    compared with anything, and do not count as pairs that could not be judged.
+    `differing` is the number of judged pairs that do not pass. Internal details of one framework could not be compared
+    with anything, and do not count as pairs that could not be judged.
     """
     comparable: Mapping[Cause, int] = {
         cause: number for cause, number in unjudged.items() if cause is not Cause.INTERNAL
@@ -249,7 +249,7 @@ def left_open(
 
 
 def blind_to(modes: Iterable[Mode | None]) -> Iterator[Words]:
-    """Return what verdicts that were not reached by the elements cannot show."""
+    """Yield the limits of verdicts that were not based on elements."""
     for mode in dict.fromkeys(modes):
         if mode in BLIND:
             yield phrase("{mode} cannot detect {what}", mode=phrase(mode), what=phrase(BLIND[mode]))
@@ -261,7 +261,7 @@ def _counted(unjudged: Mapping[Cause, int]) -> Words:
 
 
 def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, Words]]:
-    """Return how many pairs have no verdict for which cause, in words; none where all have one."""
+    """Return the number of pairs without a verdict, by cause, as phrases; empty if all have one."""
     return [(n, _cause(cause)) for cause in CAUSES if (n := unjudged.get(cause))]
 
 
@@ -272,14 +272,14 @@ def _cause(cause: Cause) -> Words:
 
 @dataclass(frozen=True, slots=True)
 class LastLine:
-    """The last line of an answer: what was found, and what there is to say of it."""
+    """The last line of an answer: the result, and its explanation."""
 
     title: Words
     text: Words
 
     @property
     def said(self) -> Phrase:
-        """Return both in one."""
+        """Return both as one phrase."""
         return phrase("{title}: {text}", title=self.title, text=self.text)
 
 
@@ -295,7 +295,7 @@ def answer(comparison: Comparison, located: Located) -> LastLine:
 
 
 def roundings_left_of(comparison: Comparison) -> tuple[RoundingLeft, ...]:
-    """What differs by rounding; empty where all that was compared is equal."""
+    """Return the differences by rounding; empty if everything that was compared is equal."""
     found = None if comparison.noise is None else comparison.noise.rounding_left
     return () if found is None else (found,)
 
@@ -309,11 +309,11 @@ def no_difference(
     excused: ExcusedCounts | None = None,
     roundings_left: Sequence[RoundingLeft] = (),
 ) -> LastLine:
-    """Return the last line where nothing differs; if not all is clean, what could not be judged may still differ.
+    """Return the last line if nothing differs; unless all is clean, unjudged pairs may still differ.
 
-    Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted. `absent`: dumps that
-    were not compared at all. `excused`: what differs, but for the limits of the user. `roundings_left` are those of the
-    comparisons in which something differs by rounding.
+    In a clean comparison, all unjudged pairs are exempt; otherwise the exempt pairs are not counted. `absent`: dumps
+    that were not compared at all. `excused`: differences within the limits of the user. `roundings_left` are those of
+    the comparisons in which something differs by rounding.
     """
     open_ones = {cause: n for cause, n in unjudged.items() if is_clean or not cause.is_exempt}
     text: Words = phrase(
@@ -337,7 +337,7 @@ def no_difference(
 
 
 def _with_roundings(text: Words, roundings: Sequence[RoundingLeft]) -> Words:
-    """Return the numbers of pairs, the largest difference, and how large an error it may hide."""
+    """Return the numbers of pairs, the largest difference, and the error that it may hide."""
     largest = max(roundings, key=lambda one: one.largest)
     text = phrase(
         "{text}, largest {largest:.2g} of the norm at {name}", text=text, largest=largest.largest, name=largest.name
@@ -354,7 +354,7 @@ def _with_roundings(text: Words, roundings: Sequence[RoundingLeft]) -> Words:
 
 
 def _with_hidden(text: Words, bounded: Sequence[RoundingLeft]) -> Words:
-    """Return how large an error of a call may be hidden."""
+    """Return the error of a call that may be hidden."""
     widest = max(bounded, key=lambda one: one.hidden)
     is_by_statistics = any(one.is_by_statistics for one in bounded)
     return phrase(
@@ -370,10 +370,10 @@ def _with_hidden(text: Words, bounded: Sequence[RoundingLeft]) -> Words:
 
 
 _VERDICTS = ("Accuracy Reached or Not", "Result")
-"""The headings under which msprobe 8.1 has its verdict."""
+"""The headings of msprobe 8.1's verdict."""
 
 _BAD = frozenset({"No", "Different", "Warning"})
-"""The words of msprobe 8.1 for a row that is bad: by tensors, by digests, by statistics."""
+"""The values of msprobe 8.1 for a bad row: by tensors, by digests, by statistics."""
 
 _ALL_WELL = (
     "No row is bad by msprobe 8.1's rules, which pass much: by statistics, whatever differs by less than half. What "
@@ -410,7 +410,7 @@ _NO_DIRECTION = "A value that was saved by name differs. See where it is compute
 
 _MAY_VARY = ("conv2d", "conv3d", "matmul", "nllloss", "layernorm", "lstm")
 
-# A row's name: `Mint.add.0.forward.input.1`; for a cell the number stands behind the direction.
+# The name of a row: `Mint.add.0.forward.input.1`; in that of a cell, the number is after the direction.
 _PLACE = re.compile(
     r"(?P<call>.+?)\.(?P<direction>forward|backward)(?:\.[0-9]+)?"
     r"\.(?P<part>input|kwargs|parameters|output)(?:\.(?P<path>.+))?",
@@ -421,8 +421,8 @@ _PLACE = re.compile(
 def watch(
     rows: Iterable[tuple[Cell, ...]], columns: Sequence[Column], first_bad: list[tuple[int, str]]
 ) -> Iterator[tuple[Cell, ...]]:
-    """Yield the rows as they are; `first_bad` takes number and name of the first that msprobe 8.1 calls bad, so that
-    rows are made once only."""
+    """Yield the rows unchanged; number and name of the first that msprobe 8.1 calls bad are added to `first_bad`, so
+    that rows are created only once."""
     verdict = next(at for at, column in enumerate(columns) if column.title in _VERDICTS)
     for number, row in enumerate(rows):
         if not first_bad and row[verdict] in _BAD:
@@ -433,10 +433,10 @@ def watch(
 def suspect(
     comparison: Comparison, located: Located, first_bad: Sequence[tuple[int, str]]
 ) -> tuple[list[tuple[int, str]], str]:
-    """Number and name of the row that the advisor names; for none, an empty list and the text that says why.
+    """Return number and name of the row for the advisor; for none, an empty list and the reason.
 
-    Whether there is one follows from the rows that msprobe 8.1 calls bad; which one, from the first wrong call, so that
-    the advisor and the console name the same call: its first bad row, else its first that does not pass.
+    There is one if msprobe 8.1 calls a row bad. It is a row of the first wrong call, so that the advisor and the
+    console report the same call: its first bad row, otherwise its first that does not pass.
     """
     first = located.first
     if first is None:
@@ -457,7 +457,7 @@ def suspect(
 
 
 def _rows_of_call(comparison: Comparison, name: str) -> range:
-    """Return the pairs of records of the call of this name; empty where neither side has one."""
+    """Return the pairs of records of the call of this name; empty if neither side has it."""
     pairs = comparison.pairs
     for dump, calls in ((comparison.target, pairs.target_calls), (comparison.golden, pairs.golden_calls)):
         if name in dump.columns.names:
@@ -468,7 +468,7 @@ def _rows_of_call(comparison: Comparison, name: str) -> range:
 
 
 def write_advice(path: Path, named: Sequence[tuple[int, str]], why: str = _ALL_WELL) -> None:
-    """Write three lines about the row that is named, or why none is; OSError where the disk refuses."""
+    """Write three lines about the reported row, or the reason why there is none; raise an OSError if writing fails."""
     text = f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {why}\n"
     for number, name in named[:1]:
         text = f"Line: {number}\nSuspect Nodes: {_one_line(name)}\nExpert Advice: {advice_on(name)}\n"
@@ -481,7 +481,7 @@ def _one_line(name: str) -> str:
 
 
 def advice_on(name: str) -> str:
-    """What to look at when the record of this name is the first that differs."""
+    """Return advice for the case that the record of this name is the first that differs."""
     place = _PLACE.fullmatch(name)
     if place is None:
         return _BACKWARD + _order(name) if ".parameters_grad" in name else _NO_DIRECTION
@@ -500,12 +500,12 @@ def _order(call: str) -> str:
 
 
 def _normalized(call: str) -> str:
-    """Return `layer_norm`, `LayerNorm` and `Layernorm` are one."""
+    """Return a common form of `layer_norm`, `LayerNorm` and `Layernorm`."""
     return call.lower().replace("_", "")
 
 
 def described(dump: Dump) -> str:
-    """Return `MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump says."""
+    """Return `MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump contains it."""
     framework = {"mindspore": "MindSpore", "pytorch": "PyTorch"}.get(dump.framework, dump.framework)
     made_by = f"format {dump.format_version} of msprobe-ms" if dump.format_version else "format of msprobe"
     return ", ".join(word for word in (framework, dump.task, f"level {dump.level}" * bool(dump.level), made_by) if word)

@@ -1,7 +1,7 @@
 """Write rows as a csv file, large ones by several processes: UTF-8, commas, one line of headings.
 
-The file is the one that the module `csv` would write. An extension makes the lines; without it they are made here,
-where a text that many cells have (stacks above all) is quoted once (explanation/performance.md).
+The file is equal to one that the module `csv` writes. An extension formats the lines; without it they are formatted
+here, and a text that occurs in many cells (especially stacks) is quoted once (explanation/performance.md).
 """
 
 import re
@@ -32,7 +32,7 @@ _SPECIAL = re.compile('[",\r\n]').search
 
 
 def write_csv(path: Path, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> None:
-    """Write rows as they come; numbers with all their digits, so that they read back as the same floats."""
+    """Write rows as they are created; numbers with all their digits, so that reading gives the same floats."""
     with replace_atomically(path) as file:
         _write_headings(file, columns)
         rest = iter(rows)
@@ -45,7 +45,7 @@ def _write_headings(file: BinaryIO, columns: Sequence[Column]) -> None:
 
 
 def _write_lines(file: BinaryIO, columns: Sequence[Sequence[Cell]]) -> None:
-    """Write lines, of which the cells are given column by column."""
+    """Write lines whose cells are passed by column."""
     if lines_of is not None:
         as_buffers = [(c.values, c.suffix, c.others) if isinstance(c, Numbers) else list(c) for c in columns]
         file.write(lines_of(as_buffers))
@@ -55,7 +55,7 @@ def _write_lines(file: BinaryIO, columns: Sequence[Sequence[Cell]]) -> None:
 
 
 def _texts(cells: Sequence[Cell]) -> Sequence[str]:
-    """Return the cells of a column as they stand in the file."""
+    """Return the cells of a column as the file contains them."""
     column = list(cells)
     kinds = set(map(type, column))
     if kinds == {float}:
@@ -76,13 +76,13 @@ def _texts(cells: Sequence[Cell]) -> Sequence[str]:
 
 
 WORTH_SHARES = 30_000
-"""Rows that one process writes before others would have started."""
+"""Number of rows up to which one process is faster than starting others."""
 
 
 def write_csv_of(
     path: Path, columns: Sequence[Column], comparison: Comparison, located: Located, with_stack: bool, workers: int
 ) -> None:
-    """Write what `write_csv` would write of all `rows`, byte for byte; many by `workers` (0: as many as cores)."""
+    """Write the same bytes as `write_csv` for all `rows`; many by `workers` processes (0: as many as cores)."""
     size = len(comparison.grades)
     count = (workers or cores()) if size >= WORTH_SHARES else 1
     cuts = [(size * n // count, size * (n + 1) // count) for n in range(count)]
@@ -99,7 +99,7 @@ def write_csv_of(
             for cut in cuts
         ]
         for at, result in run(_write_share, shares, workers=count):
-            if isinstance(result, Lost):  # whatever it died of, its rows are not lost
+            if isinstance(result, Lost):  # for any cause, its rows are not lost
                 _write_share(shares[at])
         with replace_atomically(path) as file:
             _write_headings(file, columns)
@@ -109,7 +109,7 @@ def write_csv_of(
 
 
 def _write_share(share: tuple[str, tuple[Comparison, Located, bool, int, int]]) -> None:
-    """Write some of the lines: the file that they go to, and the arguments of `stretches`."""
+    """Write some of the lines; `share` is their file, and the arguments of `stretches`."""
     path, of_rows = share
     with open(path, "wb") as file:
         _write_stretches(file, *of_rows)

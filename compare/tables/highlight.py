@@ -1,10 +1,10 @@
-"""The rows that msprobe 8.1 would colour, and why: by the row itself, and by a call's outputs against its inputs.
+"""The rows that msprobe 8.1 would color, and why: by the row itself, and by a call's outputs against its inputs.
 
 Only cells of the table are read. Three slips of 8.1 are not repeated (reference/differences.md):
-- It divides by the golden maximum as it is, or by 2.2e-16 where that is smaller, so that the least difference from a
-  golden maximum of 0 or below is red. Here the floor is what its manual says, 0.01, against the absolute value.
-- It knows NaN by `nan` alone and not by the `Nan` that its own table holds.
-- Without inputs it takes a call's first output for one, and leaves it white however far it is off.
+- It divides by the golden maximum as it is, or by 2.2e-16 if that is smaller, so that the smallest difference from a
+  golden maximum of 0 or below is red. Here the floor is 0.01, as in its manual, and the absolute value is used.
+- It recognizes NaN only as `nan`, not as `Nan`, which its own table contains.
+- Without inputs it uses a call's first output as one, and leaves it white for any difference.
 """
 
 import math
@@ -25,15 +25,16 @@ YELLOW = "FFFFFF00"
 
 
 Highlight: TypeAlias = tuple[str | None, tuple[str, ...]]
-"""The colour of a row and the reasons for it, each once; a red row has no reasons for yellow.
+"""The color of a row and the reasons for it, without duplicates; a red row has no reasons for yellow.
 
-`(None, ())` for most rows."""
+`(None, ())` for most rows.
+"""
 
 HUGE = 1e10
-"""A difference above it is red wherever it stands."""
+"""A greater difference is red in any row."""
 
 FLOOR = 0.01
-"""The least that a difference of maxima is divided by."""
+"""The minimum by which a difference of maxima is divided."""
 
 NON_FINITE = "The target's maximum or minimum is NaN or infinite."
 TOO_FAR = "The largest difference is above 1e10."
@@ -49,7 +50,7 @@ _RED_REASONS = {NON_FINITE, TOO_FAR, THOUSANDTH_LOST, MAXIMUM_OFF}
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The cells of one row that colours depend on.
+    """The cells of one row that determine its color.
 
     `difference` is `Max diff` in a table of statistics and `MaxAbsErr` in one of tensors; `thousandth` (`One Thousandth
     Err Ratio`) and `cosine` are None in a table of statistics.
@@ -118,14 +119,14 @@ def _share(row: Figures) -> float:
 
 
 def _grew_by_a_magnitude(before: Cell, after: Cell) -> bool:
-    """Return whether a difference has one digit more before the point than an input's; below 1 there is no digit to
-    count."""
+    """Return whether a difference has one digit more before the decimal point than that of an input; below 1 there is
+    no digit to count."""
     small, great = abs(float(before or 0)), abs(float(after or 0))
     return small <= great and math.log10(max(great, 1.0)) - math.log10(max(small, 1.0)) >= 1
 
 
 def _is_numeric(row: Figures) -> bool:
-    """Return whether a row can be held against another one: both maxima and the difference are numbers."""
+    """Return whether a row can be compared with another one: both maxima and the difference are numbers."""
     cells = (row.target_max, row.golden_max, row.difference)
     return all(isinstance(cell, _NUMBERS) and math.isfinite(cell) for cell in cells)
 
@@ -142,8 +143,8 @@ _PART: dict[str, Literal["input", "parameters", "output"]] = {"input": "input", 
 def coloured(
     comparison: Comparison, columns: Sequence[Column], rows: Iterable[Row]
 ) -> Iterator[tuple[Row, str | None]]:
-    """Yield each row with its reasons, and its colour (ARGB) or None; a call at a time, because outputs are held
-    against inputs. Digests have no figures, so there is nothing to colour."""
+    """Yield each row with its reasons, and its color (ARGB) or None; one call at a time, because outputs are compared
+    with inputs. Digests have no numbers, and no colors."""
     if comparison.mode == "digest":
         yield from ((row, None) for row in rows)
         return
@@ -158,7 +159,7 @@ def coloured(
         call = list(numbered)
         figures = [Figures(_part(comparison, number), *(row[place] for place in cells)) for number, row in call]
         for (_, row), (colour, reasons) in zip(call, highlights(figures), strict=True):
-            if reasons:  # behind what `Err_message` says already, one a line
+            if reasons:  # after the text of `Err_message`, one per line
                 text = "\n".join((str(row[message]), *reasons) if row[message] else reasons)
                 row = (*row[:message], text, *row[message + 1 :])
             yield row, colour

@@ -23,7 +23,7 @@ from .rows import Row
 def write_json(
     path: Path, comparison: Comparison, located: Located, columns: tuple[Column, ...], rows: Iterable[Row]
 ) -> None:
-    """Write one object; each row is an object by heading, written as it comes."""
+    """Write one object; each row is an object by heading, written as it is created."""
     known = hint_of_located(comparison, located)
     found = [as_object(finding, comparison.target.step, comparison.target.rank) for finding in located.findings]
     head = {
@@ -52,13 +52,13 @@ def write_json(
 
 
 def _one_sided(comparison: Comparison, place: int) -> dict[str, object]:
-    """Return a call that one side alone makes without consequence."""
+    """Return a call that only one side makes without consequence."""
     side = "target" if comparison.pairs.target_calls[place] >= 0 else "golden"
     return {"name": comparison.pairs.name(place), "side": side, "why": comparison.explained[place].why.name.lower()}
 
 
 def _noise_limits(noise: Noise) -> dict[str, object]:
-    """Up to where differences were noise, and whose limits decided about how many outputs."""
+    """Return the limits of noise, and the number of outputs that each source of limits decided."""
     limits = noise.limits
     decided = Counter(found.source.value for found in noise.evidence.values())
     return {
@@ -70,7 +70,7 @@ def _noise_limits(noise: Noise) -> dict[str, object]:
 
 
 def _user_limits(excused: Excused) -> dict[str, object]:
-    """Return the limits of the user, and what they excuse."""
+    """Return the limits of the user, and the numbers of differences within them."""
     limits = excused.limits
     return {
         "ignore": list(limits.ignore),
@@ -82,18 +82,18 @@ def _user_limits(excused: Excused) -> dict[str, object]:
 
 
 def counts_of_excused(counts: ExcusedCounts) -> dict[str, object]:
-    """Return how much the limits of the user excuse."""
+    """Return the numbers of differences within the limits of the user."""
     return {"ignored": counts.ignored, "tolerated": counts.tolerated, "ignored_calls": counts.calls}
 
 
 def causes(unjudged: Mapping[Cause, int]) -> list[dict[str, object]]:
-    """Why pairs have no verdict, as the JSON file and other tools see it."""
+    """Return the causes of missing verdicts, for the JSON file and other tools."""
     found = [(cause, unjudged[cause]) for cause in CAUSES if unjudged.get(cause)]
     return [{"cause": c.name.lower(), "pairs": n, "is_exempt": c.is_exempt, "means": c.value} for c, n in found]
 
 
 def as_object(finding: Divergence, step: int | None, rank: int | None) -> dict[str, object]:
-    """Return a divergence as the JSON file and other tools read it."""
+    """Return a divergence for the JSON file and other tools."""
     return {
         "name": finding.name,
         "cell": finding.cell,

@@ -1,4 +1,4 @@
-"""Tables as a report holds them: the rows of a sheet, with a letter for each row's verdict."""
+"""Tables of a report: the rows of a sheet, with a letter for each row's verdict."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -11,16 +11,16 @@ from .cells import Cell
 from .columns import Column
 
 LETTERS = {"pass": "p", "warning": "w", "error": "e", "unjudged": "u", "info": ".", "SKIP": "u"}
-"""By a verdict's word: its letter in `document.VERDICTS`."""
+"""By the text of a verdict: its letter in `document.VERDICTS`."""
 
 MOST = 5000
-"""Rows of one table; its title says how many there are in all."""
+"""Maximum number of rows of one table; its title has the total number."""
 
 
 def put_table(
     chunks: Chunks, title: Words, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]], verdict: str = ""
 ) -> TableSet:
-    """Put a table into a report; `verdict` is the title of the column that holds the words of `LETTERS`."""
+    """Add a table to a report; `verdict` is the title of the column with the keys of `LETTERS`."""
     made = iter(rows)
     kept = list(islice(made, MOST))
     total = len(kept) + sum(1 for _ in made)

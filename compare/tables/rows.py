@@ -1,8 +1,8 @@
-"""Judged pairs become rows: tuples of cells in the order of the columns. Nothing is measured or judged here.
+"""Convert judged pairs to rows: tuples of cells in the order of the columns. Measures and judges nothing.
 
-The cells under msprobe 8.1's headings hold what 8.1 would print; its two verdict columns too, minus its slips
-(reference/differences.md). Our own verdict stands behind them. Rows are made in stretches, so that their number costs
-no memory.
+The cells under msprobe 8.1's headings have the values that 8.1 would print, including its two verdict columns, without
+its errors (reference/differences.md). The verdict of this tool comes after them. Rows are created in stretches, so that
+their number does not affect memory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,8 +40,7 @@ _RESULTS = {EQUAL: "pass", DIFFERENT: "Different", UNKNOWN: NOT_APPLICABLE}
 def stretches(
     comparison: Comparison, located: Located, with_stack: bool, start: int = 0, stop: int | None = None
 ) -> Iterator[list[Sequence[Cell]]]:
-    """Return the columns of some thousands of pairs after the other, in execution order; of those from `start` to
-    `stop`."""
+    """Yield the columns of some thousands of pairs at a time, in execution order; only pairs from `start` to `stop`."""
     made = _Rows(comparison, located, with_stack)
     stop = len(comparison.grades) if stop is None else stop
     return (made.stretch(at, min(at + _STRETCH, stop)) for at in range(start, stop, _STRETCH))
@@ -61,7 +60,7 @@ def rows_of(comparison: Comparison, located: Located, parts: Iterable[range]) ->
 
 
 def _joined(parts: Iterable[range]) -> Iterator[tuple[int, int]]:
-    """Yield the stretches, those that follow each other as one."""
+    """Yield the stretches; consecutive ones are joined."""
     start = stop = -1
     for part in parts:
         if part.start != stop:
@@ -74,7 +73,7 @@ def _joined(parts: Iterable[range]) -> Iterator[tuple[int, int]]:
 
 
 class _Rows:
-    """Makes the rows of one comparison, some thousands at once."""
+    """Creates the rows of one comparison, some thousands at a time."""
 
     def __init__(self, comparison: Comparison, located: Located, with_stack: bool) -> None:
         self._comparison, self._pairs = comparison, comparison.pairs
@@ -124,14 +123,14 @@ class _Rows:
         return columns
 
     def _golden_calls(self, rows: Ints, places: Ints) -> Ints:
-        """Return the golden's call of each row; the user may pair records of calls that are no pair."""
+        """Return the golden's call of each row; the user may pair records of calls that are not a pair."""
         if not self._pairs.notes.is_crossed:
             return self._pairs.golden_calls[places]
         starts = np.frombuffer(self._comparison.golden.columns.starts, np.int64)
         return np.searchsorted(starts, rows, side="right") - 1
 
     def _eight(self, start: int, t: Ints, g: Ints) -> Iterator[Iterator[Cell]]:
-        """Yield the statistics of both sides: of the dumps, or measured where those do not tell them."""
+        """Yield the statistics of both sides: from the dumps, or measured if these do not contain them."""
         described = self._comparison.described
         sides = self._target.numerals(t), self._golden.numerals(g)
         for row, (ours, theirs) in enumerate(zip(*sides, strict=True), start):
@@ -145,7 +144,7 @@ class _Rows:
         return our_measures(self._comparison.measures.get(row), shape or ())
 
     def _noise(self, row: int) -> tuple[Cell, ...]:
-        """What decided about an output; nothing of what was not judged by itself."""
+        """Return the evidence that decided an output; empty if it was not judged by itself."""
         noise = self._comparison.noise
         found = noise.evidence.get(row) if noise is not None else None
         if found is None:
@@ -158,7 +157,7 @@ class _Rows:
         for row, (a, b) in enumerate(pairs, start):
             if self._pairs.target_rows[row] < 0 or self._pairs.golden_rows[row] < 0:
                 yield a, b, NOT_APPLICABLE
-            elif NOT_APPLICABLE in (a, b) or not have_same_kind(a, b):  # nor did the verdict go by the digests
+            elif NOT_APPLICABLE in (a, b) or not have_same_kind(a, b):  # the verdict was not based on digests
                 yield a, b, _RESULTS[int(self._comparison.equal[row])]
             else:
                 yield a, b, _RESULTS[EQUAL if a == b else DIFFERENT]
@@ -178,7 +177,7 @@ class _Rows:
                 continue
             call = int(self._pairs.target_calls[place])
             if frames := self._comparison.target.calls.stack(call) if call >= 0 else ():
-                if frames not in self._stack_texts:  # one stack is that of many calls
+                if frames not in self._stack_texts:  # many calls have the same stack
                     self._stack_texts[frames] = guard(str(list(frames)))
                 found[at] = self._stack_texts[frames]
         return found

@@ -1,7 +1,8 @@
-"""Write rows as an xlsx workbook: a sheet that sums them up, then the rows, on several sheets where one is too small.
+"""Write rows as an xlsx workbook: a sheet with a summary, then the rows, on several sheets if one is too small.
 
-openpyxl makes the workbook: headings, widths, colours, filter. The rows are written into it as they come, because a
-library call for each of millions of cells is most of what a large comparison would take (explanation/performance.md).
+openpyxl creates the workbook: headings, widths, colors, filter. The rows are written into it as they are created,
+because a library call for each of millions of cells would take most of the time of a large comparison
+(explanation/performance.md).
 """
 
 import re
@@ -46,7 +47,7 @@ except ImportError:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: a label and what it says, in the colour of a verdict. A line without text is the heading of a part."""
+    """One line: a label and its text, in the color of a verdict. A line without text is the heading of a part."""
 
     label: Cell
     text: Cell = ""
@@ -54,14 +55,14 @@ class Line:
 
 
 def _beginning(finding: Divergence) -> str:
-    """Return a divergence in a line, with how many later calls received it."""
+    """Return a divergence as a line, with the number of later calls that received it."""
     received = f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""
     return one_line(full(finding)) + received
 
 
 def summary(comparison: Comparison, located: Located, *, label: str, top: int, exit_zero: bool) -> Iterator[Line]:
-    """Yield the lines of one comparison; `label` tells it from others that were made together, `top` is how many of the
-    next beginnings are listed, `exit_zero` whether the user wants exit code 0 whatever is found."""
+    """Yield the lines of one comparison; `label` distinguishes it from others that were made together, `top` is the
+    number of the next divergences that are listed, `exit_zero` whether the user wants exit code 0 for any result."""
     is_clean = located.is_clean(comparison)
     grade = located.first.grade if located.first else "pass" if is_clean else "unjudged"
     yield Line("Answer")
@@ -114,23 +115,23 @@ Row = tuple[Cell, ...]
 ROWS_IN_A_SHEET = 1_048_575  # of data; the format ends at 1,048,576, and the first row is the heading
 
 FILLS = {"error": "F4B6B6", "warning": "FFEBA8"}
-"""The colour of the cell `Verdict`, RGB; everything else stays white."""
+"""The color of the cell `Verdict`, RGB; everything else is white."""
 
 ROW_FILLS = (RED, YELLOW)
-"""The colours of whole rows, ARGB, for those who ask for msprobe 8.1's."""
+"""The colors of whole rows, ARGB, for users who select msprobe 8.1's."""
 
 SUMMARY = "summary"
-"""The name of the sheet that stands first."""
+"""The name of the first sheet."""
 
 SUMMARY_FILLS = {**FILLS, "pass": "C6E7C8", "unjudged": "DDDDDD"}
-"""The colours of verdicts in that sheet."""
+"""The colors of verdicts in that sheet."""
 
 _SUMMARY_WIDTH = 120  # characters
 
 PERCENT = "[=0]0%;[<0.0001]0.000000%;0.00%"
-"""How a share is shown: nothing at all looks other than what two decimals would round to nothing."""
+"""Format of shares: 0 looks different from a share that two decimals would round to zero."""
 
-_FONT = "Calibri"  # as of the other cells; without a name a spreadsheet takes any
+_FONT = "Calibri"  # as of the other cells; without a name, a spreadsheet uses any font
 
 _HEADING_HEIGHT = 45  # points: three lines, for headings above narrow columns
 
@@ -147,10 +148,11 @@ def write_sheet(
     colours: Iterable[str | None] | None = None,
     summary: Iterable[Line] = (),
 ) -> None:
-    """Write rows as they come, headings fixed at the top with a filter on them.
+    """Write rows as they are created, with fixed headings at the top and a filter.
 
-    `colours` has one entry for each row, asked for behind it: a colour (one of `ROW_FILLS`) of the whole row, or None.
-    `summary` becomes a sheet of its own before the rows; the sheet of rows stays the active one, which scripts open.
+    `colours` has one entry for each row, which is read after it: a color (one of `ROW_FILLS`) for the whole row, or
+    None. `summary` becomes a separate sheet before the rows; the sheet of rows remains the active one, which scripts
+    open.
     """
     frame = _Frame(columns, tuple(summary))
     rest, colour_of = iter(rows), iter(repeat(None) if colours is None else colours)
@@ -164,7 +166,7 @@ def write_sheet(
 
 
 class _Frame:
-    """The workbook around the rows, as openpyxl writes it with one row of each style in the place of ours."""
+    """The workbook around the rows, as openpyxl writes it with one row of each style instead of the rows."""
 
     def __init__(self, columns: Sequence[Column], summary: Sequence[Line]) -> None:
         from openpyxl.utils import get_column_letter
@@ -182,11 +184,11 @@ class _Frame:
         styles = iter([f' s="{number}"' for number in numbers])  # in the order in which `_book` writes its rows
         self._verdict_styles: dict[Cell, str] = dict(zip(FILLS, styles, strict=False))
         in_colour = ["", *islice(styles, len(ROW_FILLS))]
-        # Of cells, and of shares, in a row of each colour.
+        # Styles of cells, and of shares, in a row of each color.
         self._row_styles = dict(zip((None, *ROW_FILLS), zip(in_colour, styles, strict=True), strict=True))
 
     def fill(self, sheet: IO[bytes], rows: Iterable[Row], colours: Iterator[str | None]) -> int:
-        """Write one sheet; gives its number of rows, the heading counted."""
+        """Write one sheet; return its number of rows, including the heading."""
         sheet.write((self._head + self._heading).encode())
         last = 1
         making = iter(rows)
@@ -197,13 +199,13 @@ class _Frame:
         return last
 
     def close(self, book: zipfile.ZipFile, title: str, lengths: Sequence[int]) -> None:
-        """Write what holds the sheets together."""
+        """Write the files that combine the sheets."""
         for name, text in _members(self._book(title, lengths)).items():
             if not name.startswith("xl/worksheets/sheet") or (self._summary and name == _SHEET.format(1)):
                 book.writestr(name, text)
 
     def _rows(self, first: int, rows: list[Row], colours: list[str | None]) -> bytes:
-        """Return rows from a number on, each in its colour."""
+        """Return rows from a number on, each in its color."""
         if rows_of is not None:
             of_verdict, of_rows = self._verdict_styles, self._row_styles
             made: bytes = rows_of(
@@ -214,7 +216,7 @@ class _Frame:
         return "".join(texts).encode("utf-8", "replace")
 
     def _row(self, number: int, row: Row, colour: str | None) -> str:
-        """Return a row; with a colour every cell is in it, empty ones too, else the verdict in its own."""
+        """Return a row; with a color, all cells have it, also empty ones, otherwise the verdict has its own."""
         cells = []
         style_of_row, in_percent = self._row_styles[colour]
         for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
@@ -237,7 +239,7 @@ class _Frame:
         return f'<row r="{number}">{"".join(cells)}</row>'
 
     def _book(self, title: str, lengths: Sequence[int]) -> Any:
-        """Return a workbook of sheets with headings, on the first one of rows a row in each style, and of the
+        """Return a workbook of sheets with headings, with a row in each style on the first one of rows, and of the
         summary."""
         from openpyxl import Workbook
         from openpyxl.styles import Alignment, Font, PatternFill
@@ -250,7 +252,7 @@ class _Frame:
             for at, (letter, column) in enumerate(zip(self._letters, self._columns, strict=True), 1):
                 look = sheet.column_dimensions[letter]
                 look.width, look.hidden, look.outlineLevel = column.width, column.folded, int(column.folded)
-                look.collapsed = is_open is False and not column.folded  # behind a group: where its [+] stands
+                look.collapsed = is_open is False and not column.folded  # after a group: the position of its [+]
                 is_open = not column.folded
                 heading = sheet.cell(1, at, column.title)
                 heading.font, heading.alignment = Font(name=_FONT, bold=True), Alignment(wrap_text=True, vertical="top")
@@ -258,7 +260,7 @@ class _Frame:
             sheet.row_dimensions[1].height = _HEADING_HEIGHT
             sheet.freeze_panes = "B2"
             sheet.auto_filter.ref = f"A1:{self._letters[-1]}{length}"
-        # Always on the same sheet and in one order, so that a style has one number however many sheets there are.
+        # Always on the same sheet and in one order, so that a style has one number for any number of sheets.
         rows = book.worksheets[0]
         colours = (*(f"FF{colour}" for colour in FILLS.values()), *ROW_FILLS)
         fills = [PatternFill("solid", start_color=colour) for colour in colours]
@@ -275,7 +277,7 @@ class _Frame:
 
 
 def _sum_up(sheet: Any, lines: Sequence[Line]) -> None:
-    """Set the lines into two columns: bold headings, coloured verdicts, long texts on several lines."""
+    """Write the lines into two columns: bold headings, colored verdicts, long texts on several lines."""
     from openpyxl.styles import Alignment, Font, PatternFill
 
     sheet.column_dimensions["A"].width, sheet.column_dimensions["B"].width = 28, _SUMMARY_WIDTH
@@ -288,21 +290,21 @@ def _sum_up(sheet: Any, lines: Sequence[Line]) -> None:
             cell.alignment = Alignment(wrap_text=True, vertical="top", horizontal="left")
             if isinstance(cell.value, str):
                 cell.value = _UNDERSCORE.sub("_x005F_", cell.value)
-                cell.data_type = "s"  # never a formula, whatever a dump calls its records
+                cell.data_type = "s"  # never a formula, for any name of a record
         if line.text == "" and line.label:
             label.font = Font(name=_FONT, bold=True, size=12)
             sheet.row_dimensions[at].height = 26
             label.alignment = Alignment(vertical="bottom")
         if line.grade in SUMMARY_FILLS:
             label.fill = PatternFill("solid", start_color=f"FF{SUMMARY_FILLS[line.grade]}")
-        # A spreadsheet does not make a row higher by itself when it opens a file.
+        # A spreadsheet does not adjust the height of a row when it opens a file.
         height = sum(-(-len(part) // _SUMMARY_WIDTH) for part in str(line.text).split("\n") if part)
         if height > 1:
             sheet.row_dimensions[at].height = 15 * min(height, 27)
 
 
 def _members(book: Any) -> dict[str, str]:
-    """Return the files of a workbook as texts; strings stand in the cells themselves."""
+    """Return the files of a workbook as texts; strings are in the cells themselves."""
     made = BytesIO()
     book.save(made)
     with zipfile.ZipFile(made) as packed:
@@ -314,7 +316,7 @@ _UNDERSCORE = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
 
 
 def _text(text: str) -> str:
-    """Text as an element; what XML, or the format itself (`_x000D_`), would decode is escaped."""
+    """Return text as an element; sequences that XML, or the format itself (`_x000D_`), would decode are escaped."""
     if not _SPECIAL(text):
         return f"<t>{text}</t>"
     text = _UNDERSCORE.sub("_x005F_", text).replace("\r", "_x000D_")

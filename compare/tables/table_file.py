@@ -1,4 +1,4 @@
-"""A table in the form that was asked for: csv, xlsx, or a JSON list with an object for each row."""
+"""A table in the requested form: csv, xlsx, or a JSON list with an object for each row."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from .sheet import write_sheet
 def write_table(
     path: Path, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]], form: str, title: str = "compare"
 ) -> None:
-    """Write rows in one of the three forms, a sheet under its `title`; OSError where the disk refuses."""
+    """Write rows in one of the three forms, a sheet under its `title`; raise an OSError if writing fails."""
     if form == "csv":
         write_csv(path, columns, rows)
     elif form == "json":
@@ -31,7 +31,8 @@ def objects(columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> list
 
 
 def write_text(path: Path, made: object) -> None:
-    """Write JSON, with a `?` for what UTF-8 cannot hold, other objects as texts; whole or not at all."""
+    """Write JSON, with a `?` for characters that UTF-8 cannot represent, other objects as texts; completely or not at
+    all."""
     with replace_atomically(path) as file:
         text = json.dumps(made, ensure_ascii=False, indent=1, default=str)
         file.write(text.encode("utf-8", "replace") + b"\n")

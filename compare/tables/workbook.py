@@ -1,4 +1,4 @@
-"""A workbook of several tables, each a sheet of its own, written row by row."""
+"""A workbook of several tables, each in a separate sheet, written row by row."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,7 +16,7 @@ _HEADING = "FFE3E8EE"
 
 
 class Workbook:
-    """Sheets in the order in which they are added, within a `with`; `save` writes the file whole or not at all."""
+    """Sheets in the order in which they are added, within a `with`; `save` writes the file completely or not at all."""
 
     def __init__(self) -> None:
         from openpyxl import Workbook as Book
@@ -40,9 +40,9 @@ class Workbook:
         *,
         at_front: bool = False,
     ) -> None:
-        """A sheet of rows, each with the verdict that colours it (a key of `FILLS`, or anything else for none).
+        """Add a sheet of rows, each with the verdict that colors it (a key of `FILLS`, or any other text for none).
 
-        Rows that one sheet cannot hold go on in `title 2`. `at_front` puts it before the sheets that are there.
+        Rows that do not fit into one sheet continue in `title 2`. `at_front` inserts it before the existing sheets.
         """
         rest = iter(rows)
         first, number = next(rest, None), 1
@@ -80,7 +80,7 @@ class Workbook:
             for value in values:
                 cell = WriteOnlyCell(sheet, None if value == "" else value)
                 if isinstance(value, str) and value:
-                    cell.data_type = "s"  # never a formula, whatever a file calls its settings
+                    cell.data_type = "s"  # never a formula, for any name of a setting
                 if verdict in fills:
                     cell.fill = fills[verdict]
                 made.append(cell)

@@ -1,7 +1,7 @@
-"""The same tasks on the workers of a Dask cluster (extra `cluster`).
+"""Run tasks on the workers of a Dask cluster (extra `cluster`).
 
-Every worker must see the files that the tasks name, under the same paths. The scheduler and the workers must have the
-same msprobe-ms installed as we. Tasks and results move, files do not.
+All workers need access to the files of the tasks, under the same paths. The scheduler and the workers must have the
+same msprobe-ms installed as this process. Tasks and results are transferred, files are not.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ PATIENCE = 10
 """Seconds to wait for the scheduler's answer."""
 
 LOOK = 5.0
-"""Seconds without a result after which we look whether the cluster is still there."""
+"""Seconds without a result after which the cluster is checked."""
 
 NO_WORKERS = 60.0
-"""Seconds that a cluster may be without any worker: some are started only when there is work."""
+"""Seconds that a cluster may be without a worker: some are started only when there is work."""
 
 
 def on_cluster(
@@ -41,16 +41,16 @@ def on_cluster(
     """Yield the results of `tasks` in the order of completion; the scheduler at that address distributes them in
     `order`.
 
-    Dask gives the task of a lost worker to another one, as often as the scheduler's setting `allowed-failures` says
-    (3); what then has no result is `Lost`. UsageError: Dask is not installed, nobody answers at the address, the
-    cluster has no worker for a minute or another msprobe-ms, or the scheduler is gone in the middle.
+    Dask gives the task of a lost worker to another one, up to the scheduler's setting `allowed-failures` (3); a task
+    without a result after that is `Lost`. Raise a UsageError if Dask is not installed, no scheduler answers at the
+    address, the cluster has no worker for a minute or another msprobe-ms, or the connection to the scheduler is lost.
     """
     client = _connect(scheduler)
     futures: dict[int, Future] = {}
     try:
         finished: SimpleQueue[int] = SimpleQueue()
         for place, at in enumerate(order):
-            # Without retries: they are for what `function` raises, which would be the same again.
+            # Without retries: they are for exceptions of `function`, which would be the same again.
             future = client.submit(_run_checked, function, tasks[at], installed(), pure=False, priority=-place)
             futures[at] = future
             future.add_done_callback(lambda _, at=at: finished.put(at))
@@ -62,10 +62,10 @@ def on_cluster(
                 empty_since = _check_cluster(client, scheduler, empty_since)
                 continue
             empty_since = 0.0
-            # Let go of it at once: the cluster shall not keep what we have.
+            # Release it immediately: the cluster must not keep results that arrived.
             yield at, _result(futures.pop(at), scheduler)
     finally:
-        # Take back what is not finished, and say goodbye; a scheduler that is gone does not keep us.
+        # Cancel unfinished tasks, and disconnect; a lost scheduler must not block this.
         with suppress(OSError, asyncio.TimeoutError, RuntimeError):
             if futures and client.status == "running":
                 client.cancel(list(futures.values()), force=True)
@@ -81,10 +81,10 @@ def _connect(scheduler: str) -> "Client":
             f"--scheduler {scheduler} requires Dask, which is not installed; run: pip install 'msprobe-ms[cluster]'"
         ) from err
     try:
-        get_address_host_port(scheduler)  # refuses a text that is no address
+        get_address_host_port(scheduler)  # raised for a text that is not an address
         _check_scheduler(scheduler)
         return Client(scheduler, timeout=PATIENCE, set_as_default=False)
-    # Nobody at home, silence (a class of its own in Python 3.10), and what the library says of a text without address.
+    # No server, a timeout (a separate class in Python 3.10), and the library's error for a text without an address.
     except (OSError, asyncio.TimeoutError, ValueError, TypeError, RuntimeError) as err:
         tls = "; certificates are read from the Dask configuration, distributed.comm.tls" * scheduler.startswith(
             ("tls", "wss")
@@ -96,9 +96,9 @@ def _connect(scheduler: str) -> "Client":
 
 
 def _check_scheduler(scheduler: str) -> None:
-    """Ask who is at the address, for `PATIENCE` seconds; raises what keeps us from being answered by a scheduler.
+    """Check for `PATIENCE` seconds that there is a scheduler at the address; raise the error otherwise.
 
-    A client that meets anything but a scheduler waits without end, or logs tracebacks when it gives up.
+    A client that connects to anything but a scheduler waits forever, or logs tracebacks when it gives up.
     """
     failed: list[BaseException] = [asyncio.TimeoutError("silence")]
 
@@ -109,7 +109,7 @@ def _check_scheduler(scheduler: str) -> None:
         except Exception as err:  # raised below, in the thread that waits
             failed[:] = [err]
 
-    # A thread of its own, because the caller may be in an event loop; one that is not waited for at exit.
+    # In a separate thread, because the caller may be in an event loop; the thread does not delay the exit.
     thread = threading.Thread(target=request, daemon=True)
     thread.start()
     thread.join(PATIENCE + 1)
@@ -117,7 +117,7 @@ def _check_scheduler(scheduler: str) -> None:
         return
     if isinstance(failed[0], (OSError, asyncio.TimeoutError, ValueError, TypeError, RuntimeError)):
         raise failed[0]
-    # What is no scheduler answers with bytes of which each library makes an error of its own.
+    # Another server answers with bytes for which each library raises another error.
     raise RuntimeError(f"it does not use the Dask protocol: {type(failed[0]).__name__}") from failed[0]
 
 
@@ -137,14 +137,14 @@ async def _identify(scheduler: str) -> None:
 
 
 def _why(err: BaseException) -> str:
-    """Return the words of the innermost cause, on one line."""
+    """Return the message of the innermost cause, on one line."""
     while (cause := err.__cause__ or err.__context__) is not None and str(cause):
         err = cause
     return terminal_line(" ".join(str(err).split()))[:200] or type(err).__name__
 
 
 def _run_checked(function: Callable[[Task], Result], task: Task, ours: str) -> Result:
-    """What a worker runs: the function, if it is the one that we mean."""
+    """Execute the function on a worker, if its version is that of the caller."""
     if (theirs := installed()) != ours:
         raise UsageError(
             f"the Dask worker on {gethostname()} has msprobe-ms {theirs}; install version {ours}, as on this machine"
@@ -153,7 +153,8 @@ def _run_checked(function: Callable[[Task], Result], task: Task, ours: str) -> R
 
 
 def _check_cluster(client: "Client", scheduler: str, empty_since: float) -> float:
-    """Since when the cluster has no worker; 0.0 if it has one. UsageError when nothing can be hoped for any more."""
+    """Return since when the cluster has no worker; 0.0 if it has one. Raise a UsageError if it has none for too
+    long."""
     if client.status != "running":
         raise _lost(scheduler)
     if client.scheduler_info()["workers"]:
@@ -170,7 +171,7 @@ def _check_cluster(client: "Client", scheduler: str, empty_since: float) -> floa
 
 
 def _result(future: "Future", scheduler: str) -> Any:
-    """What the task gave, or `Lost`; raises what it raised."""
+    """Return the result of a task, or `Lost`; raise its exception."""
     from distributed import CancelledError, KilledWorker
 
     try:
@@ -183,7 +184,7 @@ def _result(future: "Future", scheduler: str) -> Any:
     except CancelledError as err:
         raise _lost(scheduler) from err
     except (ImportError, RuntimeError) as err:
-        # A scheduler says it with an error of its own around the one of the import.
+        # A scheduler wraps the error of the import in a separate one.
         cause = err if isinstance(err, ImportError) else err.__cause__
         if not isinstance(cause, ImportError):
             raise

@@ -1,17 +1,18 @@
 """A pool of worker processes that survives the death of any of them, and that any script may use.
 
-Why our own, when Python has two pools and joblib's loky a third:
+Reasons for a separate implementation, although Python has two pools and joblib's loky is a third:
 - `ProcessPoolExecutor` and loky break as a whole when one worker dies: all running tasks are lost with it, and which of
-  them was to blame is unknown, so none can be given up after three deaths of *its* workers.
+  them caused it is unknown, so no task can be abandoned after three deaths of *its* workers.
 - Python's pools start workers in one of three ways, and none is safe here. `fork` copies a process that may be
-  training, with MindSpore's threads and their locks held for ever. `spawn` and `forkserver` run the caller's
-  `__main__` again, which trains again where it has no `if __name__ == "__main__"`: users call `compare` from such
+  training, with MindSpore's threads and their locks held forever. `spawn` and `forkserver` run the caller's
+  `__main__` again, which trains again if it has no `if __name__ == "__main__"`: users call `compare` from such
   scripts.
 
-So a worker is a fresh `python -c` that imports what the function needs and is spoken to through a pipe; `Popen` starts
-it without running Python code between fork and exec, which is safe beside threads. It knows nothing of its parent's
-`__main__`: it takes tasks from its pipe and puts results in, until the pipe or the parent is gone (`serve`). That costs
-0.15 to 0.2 s of one core for each worker, nearly all of it numpy's import, and all workers start at once.
+So a worker is a new `python -c` that imports the modules of the function and communicates through a pipe; `Popen`
+starts it without running Python code between fork and exec, which is safe with threads. It does not import its parent's
+`__main__`: it reads tasks from its pipe and writes results, until the pipe is closed or the parent has ended (`serve`).
+That costs 0.15 to 0.2 s of one core for each worker, nearly all of it numpy's import, and all workers start
+simultaneously.
 """
 
 import contextlib
@@ -38,14 +39,14 @@ from .lost import Lost
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What the function gave. The first answer of a worker has None: the function is imported."""
+    """The result of the function. The first answer of a worker has None: the function is imported."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What the function raised, with the text of its traceback, which an exception does not take along."""
+    """The exception of the function, with the text of its traceback, which pickling an exception does not keep."""
 
     error: BaseException
     text: str
@@ -55,26 +56,26 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 TRIES = 3
-"""So often is a task given to a worker, if each dies with it."""
+"""Number of times that a task is given to a worker, if each dies with it."""
 
 STARTS = 3
-"""So many workers in a row may die before their first task; then no more are started."""
+"""Number of workers in a row that may die before their first task; then no more are started."""
 
 LOOK = 1.0
-"""Seconds between two looks whether a worker is gone whose pipe does not say so."""
+"""Seconds between two checks whether a worker has ended whose pipe is still open."""
 
 LOOK_FOR_PARENT = 0.5
-"""Seconds between two looks of a worker whether its parent still lives."""
+"""Seconds between two checks of a worker whether its parent is still running."""
 
 _PIECE = 1 << 20
-"""Bytes of a task that are sent at once: all of a large one would be in memory beside it, on both sides."""
+"""Bytes of a task that are sent at a time: otherwise a large one would be in memory twice, on both sides."""
 
-# N workers with N threads each would only stand in each other's way.
+# N workers with N threads each would compete for cores.
 _ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 
 
 class _InWorker(Exception):
-    """Where an error came from: the traceback inside the worker, as text."""
+    """The place of an error: the traceback inside the worker, as text."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -83,7 +84,7 @@ class _InWorker(Exception):
 def in_pool(
     function: Callable[[Task], Result], tasks: Sequence[Task], order: Sequence[int], limit: int
 ) -> Generator[tuple[int, Result | Lost], None, None]:
-    """Yield the results of `tasks` in the order of completion, taken up in `order` by at most `limit` processes."""
+    """Yield the results of `tasks` in the order of completion, started in `order` by at most `limit` processes."""
     pool = _Pool(function, tasks, order, limit)
     try:
         yield from pool.results()
@@ -95,14 +96,14 @@ def in_pool(
     if pool.waiting:
         log_once("workers", "no worker process could be started; the work continues in this process")
     for at in pool.waiting:
-        if pool.deaths[at]:  # what has killed a worker is not let near this process
+        if pool.deaths[at]:  # a task that has killed workers is not executed in this process
             yield at, Lost("Its worker process died, and another could not be started.")
         else:
             yield at, function(tasks[at])
 
 
 class _Worker:
-    """One process, the pipe to it, and the index of the task that it has (None: it starts, or has nothing to do)."""
+    """One process, the pipe to it, and the index of its task (None: it starts, or is idle)."""
 
     def __init__(self, named: bytes) -> None:
         self.task: int | None = None
@@ -117,7 +118,7 @@ class _Worker:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     env={**os.environ, **_ONE_THREAD},
-                    start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
+                    start_new_session=True,  # Ctrl-C is handled by the parent, which ends its workers
                 )
             except BaseException:
                 self.pipe.close()
@@ -125,19 +126,19 @@ class _Worker:
         self.send(named)
 
     def send(self, packed: bytes) -> None:
-        """Into the pipe. A worker that is dead will be found so by its answer."""
+        """Write into the pipe. A dead worker is detected by its missing answer."""
         with contextlib.suppress(ConnectionError):
             self.pipe.send_bytes(packed)
 
     def give(self, task: object) -> None:
-        """Send a task while it is pickled. As above for a worker that is dead."""
+        """Send a task while it is pickled. For a dead worker, see `send`."""
         with contextlib.suppress(ConnectionError):
             sent = _Sent(self.pipe)
             pickle.dump(task, sent, pickle.HIGHEST_PROTOCOL)
             sent.end()
 
     def reply(self) -> Done | Raised | None:
-        """What the worker sent; None if it died instead."""
+        """Return the answer of the worker; None if it died instead."""
         try:
             packed = self.pipe.recv_bytes() if self.pipe.poll() else None
         except (EOFError, OSError):
@@ -149,17 +150,17 @@ class _Worker:
         return reply
 
     def end(self) -> int:
-        """Make sure that the process is gone; gives its return code."""
+        """End the process if it is still running; return its return code."""
         self.pipe.close()
         try:
-            return self.process.wait(LOOK)  # it is about to end: its own return code tells why
+            return self.process.wait(LOOK)  # it is about to end: its own return code shows the cause
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
 
 
 class _Sent:
-    """A file whose bytes go into a pipe as pieces of one size; the last piece is a shorter one."""
+    """A file whose bytes are written into a pipe as pieces of one size; the last piece is shorter."""
 
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
         self._pipe = pipe
@@ -178,7 +179,7 @@ class _Sent:
 
 
 class _Received(io.RawIOBase):
-    """What was sent so, as a file."""
+    """The file that `_Sent` writes, for reading."""
 
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
         self._pipe = pipe
@@ -191,11 +192,11 @@ class _Received(io.RawIOBase):
         self._has_ended = len(self._piece) < _PIECE
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Some of the bytes; none behind the last piece."""
+        """Return some of the bytes; none after the last piece."""
         if not self._piece and not self._has_ended:
             self._next()
         size = min(len(buffer), len(self._piece))
@@ -203,13 +204,13 @@ class _Received(io.RawIOBase):
         return size
 
     def finish(self) -> None:
-        """Pass over what nobody read."""
+        """Skip bytes that were not read."""
         while not self._has_ended:
             self._next()
 
 
 class _Pool:
-    """The workers, and the indices of the tasks that wait."""
+    """The workers, and the indices of the waiting tasks."""
 
     def __init__(self, function: Callable[[Any], Any], tasks: Sequence[Any], order: Sequence[int], limit: int) -> None:
         self.waiting = deque(order)
@@ -219,7 +220,7 @@ class _Pool:
         self._failed_starts = 0
 
     def results(self) -> Generator[tuple[int, Any], None, None]:
-        """Yield the results as they come, until all are there or no worker can be started any more."""
+        """Yield the results as they arrive, until all are there or no worker can be started any more."""
         while self.waiting or any(worker.task is not None for worker in self.workers):
             self._start_workers()
             if not self.workers:
@@ -238,29 +239,30 @@ class _Pool:
                 self._give(worker)
                 if at is not None:
                     yield at, reply.value
-            for worker in self.workers:  # a task may have come back from a dead worker while others have nothing to do
+            for worker in self.workers:  # the task of a dead worker may be waiting again while others are idle
                 if worker.is_ready and worker.task is None:
                     self._give(worker)
 
     def _start_workers(self) -> None:
-        """As many as there is work for."""
+        """Start as many workers as there are tasks."""
         busy = sum(worker.task is not None for worker in self.workers)
         wanted = min(self._limit, len(self.waiting) + busy)
         while len(self.workers) < wanted and self._failed_starts < STARTS:
             try:
                 self.workers.append(_Worker(self._named))
-            except OSError:  # no memory or no process left: fewer workers will do
+            except OSError:  # no memory or no process left: fewer workers are sufficient
                 self._failed_starts = STARTS
 
     def _give(self, worker: _Worker) -> None:
-        """The next waiting task, if there is one."""
-        self._failed_starts = 0  # this one lives
+        """Send the next waiting task, if there is one."""
+        self._failed_starts = 0  # this worker is alive
         if self.waiting:
             worker.give(self._tasks[self.waiting[0]])
             worker.task = self.waiting.popleft()
 
     def _bury(self, worker: _Worker) -> str:
-        """Forget a dead worker. Its task waits again, behind all others; after `TRIES` deaths gives why it does not."""
+        """Remove a dead worker. Its task waits again, after all others; after `TRIES` deaths, return the reason for
+        abandoning it."""
         self.workers.remove(worker)
         how = _how_ended(worker.end())
         if not worker.is_ready:
@@ -286,10 +288,10 @@ def _how_ended(code: int) -> str:
 
 
 def _command(number: int) -> str:
-    """Return the Python that a worker begins with; `number` is its end of the pipe, which it inherits.
+    """Return the Python code that a worker begins with; `number` is its end of the pipe, which it inherits.
 
-    The path is set before anything is imported: what the parent finds, the worker finds, and nothing of the current
-    folder that the parent would not.
+    The path is set before any import: the worker finds the same modules as the parent, and nothing else in the current
+    folder.
     """
     path = [entry for entry in sys.path if isinstance(entry, str)]
     return (
@@ -299,21 +301,21 @@ def _command(number: int) -> str:
 
 
 def serve(number: int, parent: int) -> None:
-    """Work until there is nothing more to do."""
+    """Execute tasks until there are no more."""
     os.set_inheritable(number, False)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    with contextlib.suppress(OSError):  # without standard error, what is printed goes nowhere
-        os.dup2(2, 1)  # standard output is the parent's answer; what a function prints is talk
+    with contextlib.suppress(OSError):  # without standard error, printed text is discarded
+        os.dup2(2, 1)  # standard output is for answers; text that a function prints must not be written to it
     pipe: Connection[Any, Any] = Connection(number)
     with contextlib.suppress(EOFError, ConnectionError):
         named = pipe.recv_bytes()
-        # An error while the function is imported goes to the parent like any other.
+        # An error while the function is imported is sent to the parent like any other.
         pipe.send_bytes(_reply(lambda: pickle.loads(named) and None))
         function: Callable[[Any], Any] = pickle.loads(named)
         while True:
             received = _Received(pipe)
             pipe.send_bytes(_reply(partial(_work, function, received)))
-    # Nothing to tidy up, and a function's threads shall not keep the process.
+    # There is nothing to clean up, and a function's threads must not keep the process running.
     os._exit(0)
 
 
@@ -328,21 +330,21 @@ def _work(function: Callable[[Any], Any], received: _Received) -> object:
 def _reply(work: Callable[[], Any]) -> bytes:
     try:
         return pickle.dumps(Done(work()), pickle.HIGHEST_PROTOCOL)
-    except BaseException as error:  # all of it is the parent's: in one process it would pass through there too
+    except BaseException as error:  # handled by the parent: within one process it would propagate there too
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         try:
             packed = pickle.dumps(Raised(error, text))
             pickle.loads(packed)
-        except Exception:  # whatever a foreign class does when it is pickled; its words still arrive
+        except Exception:  # whatever a foreign class does when it is pickled; its message still arrives
             packed = pickle.dumps(Raised(RuntimeError(f"{type(error).__name__}: {error}"), text))
         return packed
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, even in the middle of a task.
+    """End this process when its parent has ended, even in the middle of a task.
 
-    The pipe alone does not tell: it is not read during a task, and another child of the parent may hold its other end.
-    The kernel's own signal for this comes already when the parent's *thread* ends.
+    The pipe is not sufficient: it is not read during a task, and another child of the parent may have its other end
+    open. The kernel's own signal for this is sent already when the parent's *thread* ends.
     """
     while os.getppid() == parent:
         time.sleep(LOOK_FOR_PARENT)

@@ -1,4 +1,4 @@
-"""How far the work is, on standard error: a bar where somebody looks, else a line now and then."""
+"""Progress of long work, on standard error: a bar on a terminal, otherwise a line from time to time."""
 
 import sys
 import time
@@ -14,14 +14,14 @@ EVERY = 10.0
 """Seconds between two lines."""
 
 MANY = 20_000
-"""Calls or records that are shown going by: fewer are gone through in a second or two."""
+"""Number of calls or records from which on progress is shown: fewer take a second or two."""
 
 
 def progress(items: Iterable[Item], total: int, title: str) -> Generator[Item, None, None]:
-    """Give the items on, and show how many of `total` have come.
+    """Yield the items, and show how many of `total` have been yielded.
 
-    On a terminal a bar of tqdm (extra `fast`), where that is installed; else a log line at most every ten seconds.
-    Standard output is left alone. Closing this closes `items`, where that is a generator.
+    On a terminal this is a bar of tqdm (extra `fast`), if that is installed; otherwise a log line at most every ten
+    seconds. Standard output is not used. Closing this closes `items`, if that is a generator.
     """
     with _counter(total, title) as one_more:
         try:
@@ -34,13 +34,13 @@ def progress(items: Iterable[Item], total: int, title: str) -> Generator[Item, N
 
 
 def shown(items: Sequence[Item], title: str) -> Iterable[Item]:
-    """Return the items with their progress, where they are so many that somebody may wait for them."""
+    """Return the items with their progress, if there are enough of them for the user to wait."""
     return progress(items, len(items), title) if len(items) >= MANY else items
 
 
 @contextmanager
 def _counter(total: int, title: str) -> Iterator[Callable[[], object]]:
-    """A function to be called for each item."""
+    """Yield a function to be called for each item."""
     if sys.stderr is not None and sys.stderr.isatty():
         try:
             from tqdm import tqdm

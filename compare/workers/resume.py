@@ -1,8 +1,8 @@
-"""An interrupted comparison goes on where it was: results are kept in a journal beside the report until that is done.
+"""Resume an interrupted comparison: results are stored in a journal next to the report until that is finished.
 
-The journal is `.compare-<digest>.jsonl`: a first line that says what it belongs to, then one line for each result,
-written at once and never changed. A killed process loses the line that was being written. A comparison never fails
-because of its journal: where it cannot be kept, there is nothing to resume from, and a warning says so.
+The journal is `.compare-<digest>.jsonl`: a first line that identifies the comparison, then one line for each result,
+written immediately and never changed. A killed process loses the line that was being written. A comparison never fails
+because of its journal: if it cannot be written, nothing can be resumed, and a warning is logged.
 """
 
 import json
@@ -18,14 +18,14 @@ from msprobe.base.version import installed
 from msprobe.store.lock import claim
 
 VERSION = 1
-"""Of the journal's form. Another one is not read, but begun anew."""
+"""Version of the form of the journal. Others are not read, but started again."""
 
 
 class Resume:
-    """The journal of one comparison, whose `key` says everything that its results depend on.
+    """The journal of one comparison, whose `key` contains everything that its results depend on.
 
-    One process at a time has it; a second one with the same key computes everything itself. Results are JSON values (a
-    float, NaN and infinities too, comes back as it was; a tuple comes back as a list).
+    One process at a time has it; a second one with the same key computes everything itself. Results are JSON values
+    (floats are restored exactly, also NaN and infinities; a tuple is restored as a list).
     """
 
     def __init__(self, folder: Path, key: str) -> None:
@@ -52,23 +52,23 @@ class Resume:
             self._give_up(err)
 
     def known(self) -> dict[str, Any]:
-        """Return the results that were there on opening, by the keys of their tasks."""
+        """Return the results that existed on opening, by the keys of their tasks."""
         return self._known
 
     def add(self, task: str, result: Any) -> None:
-        """Keep a result; when this returns, a killed process no longer loses it."""
+        """Store a result; after this returns, a killed process does not lose it."""
         if self._number is None:
             return
         line = json.dumps([task, result], separators=(",", ":")).encode() + b"\n"
         try:
-            # On a full disk a part may fit: the rest then fails, and the torn line is the last.
+            # On a full disk a part may fit: then writing the rest fails, and the incomplete line is the last.
             while line:
                 line = line[os.write(self._number, line) :]
         except OSError as err:
             self._give_up(err)
 
     def done(self) -> None:
-        """The comparison is finished: its journal goes."""
+        """Delete the journal: the comparison is finished."""
         if self._number is not None:
             try:
                 os.unlink(self._path)
@@ -77,7 +77,7 @@ class Resume:
         self.close()
 
     def close(self) -> None:
-        """Let go of the journal and leave it for the next time. May be repeated."""
+        """Close the journal and keep it for the next time. May be repeated."""
         if self._number is not None:
             os.close(self._number)
             self._number = None
@@ -89,7 +89,7 @@ class Resume:
         self.close()
 
     def _read(self, number: int) -> None:
-        """Take over the complete lines, and cut off what follows them; without the right first line that is all."""
+        """Read the complete lines, and truncate the rest; without the correct first line that is everything."""
         with open(number, "rb", closefd=False) as file:
             kept = 0
             if file.readline() == self._head:
@@ -100,7 +100,7 @@ class Resume:
                     try:
                         task, result = json.loads(line)
                         self._known[task] = result
-                    except (ValueError, TypeError, RecursionError):  # not a line of ours
+                    except (ValueError, TypeError, RecursionError):  # not a line of this format
                         break
                     kept += len(line)
         os.ftruncate(number, kept)
@@ -117,10 +117,10 @@ class Resume:
 
 
 def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> str:
-    """Return a digest of which files these are, how large, and when they were last written; their order does not
-    matter.
+    """Return a digest of the paths, sizes and modification times of files; their order does not matter.
 
-    A file that is written again, grows, comes or goes changes it; nothing is read, and 100,000 files take a second.
+    It changes if a file is written again, grows, appears or disappears; nothing is read, and 100,000 files take a
+    second.
     """
     digest = blake2b(digest_size=16)
     for path in sorted(map(os.path.abspath, paths)):

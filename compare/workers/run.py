@@ -1,7 +1,7 @@
 """Run tasks here, in worker processes, or on a cluster: results arrive as they are ready.
 
-The tasks are the same everywhere, and a result depends on its task only; so what is computed does not depend on the
-number of workers, nor on where they are. Only the order in which results come does.
+The tasks are the same everywhere, and a result depends only on its task; so results do not depend on the number or
+place of workers. Only their order does.
 """
 
 import math
@@ -22,8 +22,8 @@ __all__ = ["Lost", "bundles", "cores", "run"]
 
 
 def cores(groups: Path = _GROUPS) -> int:
-    """Return the cores that this process may use: those of its affinity, at most its container's quota (cgroup 2, else
-    1), rounded up."""
+    """Return the number of cores that this process may use: those of its affinity, at most its container's quota
+    (cgroup 2, otherwise 1), rounded up."""
     allowed = len(os.sched_getaffinity(0))
     try:
         quota, period = (groups / "cpu.max").read_text().split()
@@ -40,9 +40,9 @@ def cores(groups: Path = _GROUPS) -> int:
 
 
 def bundles(sizes: Sequence[int], most: int, count: int = 256) -> list[list[int]]:
-    """Places of neighbours that are one task, because each task has a price of its own.
+    """Return groups of neighboring positions that are one task each, because each task has a fixed cost.
 
-    At most `count` of them, and of a total size of at most `most`, unless one alone is larger.
+    There are at most `count` of them, with a total size of at most `most` each, unless a single one is larger.
     """
     found: list[list[int]] = []
     free = 0
@@ -68,18 +68,18 @@ def run(
     title: str = "",
     sizes: Sequence[int] | None = None,
 ) -> Generator[tuple[int, Result | Lost], None, None]:
-    """Return each task's index with its result, in the order of completion.
+    """Yield each task's index with its result, in the order of completion.
 
-    `function` stands at the top of a module that the workers can import; tasks and results can be pickled. A worker
-    that is free takes the largest task that waits (`sizes`, in any unit; without them the next one), so a task should
-    be worth some milliseconds. `workers`: so many processes at once, 0 for as many as this process may use cores; with
-    one, or with one task, everything happens in this process. `scheduler`: the address of a Dask scheduler, whose
-    workers compute instead. With a `title` the progress is shown on standard error.
+    `function` is at the top of a module that the workers can import; tasks and results can be pickled. An idle worker
+    takes the largest waiting task (`sizes`, in any unit; without them the next one), so a task should take at least
+    some milliseconds. `workers`: number of processes, 0 for the number of cores that this process may use; with one, or
+    with one task, everything is executed in this process. `scheduler`: the address of a Dask scheduler, whose workers
+    compute instead. With a `title`, progress is shown on standard error.
 
-    Tasks are handed out while results are asked for, so what takes long is done after the last. What `function` raises
-    is raised here, as it is. A task whose worker dies is tried twice more; then its result is `Lost` and the others
-    still come. Closing the iterator ends the workers. UsageError: a negative number of workers, or a cluster that
-    cannot be used.
+    Tasks are handed out while results are read, so slow work of the caller should come after the last. An exception of
+    `function` is raised here unchanged. A task whose worker dies is tried twice more; then its result is `Lost` and the
+    others still arrive. Closing the iterator ends the workers. Raise a UsageError for a negative number of workers, or
+    an unusable cluster.
     """
     if workers < 0:
         raise UsageError(f"workers must be 0 (one per core) or more, not {workers}")
