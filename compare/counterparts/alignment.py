@@ -1,20 +1,20 @@
-"""Pair the calls between pairs: align runs of calls by scores, and tell apart those that look alike.
+"""Pair the calls between pairs: align sequences of calls by scores, and distinguish calls that look alike.
 
-`align` is a global alignment in the manner of Needleman and Wunsch (1970): the total of the scores of all pairs is made
-as large as possible, skipping costs nothing, both positions rise. Tables of the best totals before and behind every
-place give, for each pair of the best alignment, the best total without it; the difference is its margin. A pair without
-margin is one of several that explain the sequences equally well. Cost is O(n * w) with w the width of a band around the
+`align` is a global alignment like that of Needleman and Wunsch (1970): it maximizes the total of the scores of all
+pairs, skipping costs nothing, both positions increase. Tables of the best totals before and after every position give,
+for each pair of the best alignment, the best total without it; the difference is its margin. A pair without margin is
+one of several that explain the sequences equally well. The cost is O(n * w) with w the width of a band around the
 diagonal: the whole table for short sequences, `BAND` beyond the difference of the lengths for long ones.
 
-`fill` aligns a run with what the other side has behind the partners of all pairs before it, and before the partners of
-all pairs behind it. Where there is no such place because a part was moved (k before q on one side), what follows a pair
-follows its partner, and what stands before a pair stands before its partner; the two runs of the golden side are then
-offered together, and order alone is no evidence.
+`fill` aligns a sequence with the calls of the other side that come after the counterparts of all earlier pairs, and
+before those of all later pairs. If there are none because a part was moved (k before q on one side), the calls after a
+pair follow its counterpart, and the calls before a pair precede its counterpart; both sequences of the golden side are
+then offered together, and order alone is not evidence.
 
-Among calls of one side that look alike order is no evidence either. Where query, key and value begin with the same
-weights, their layers give the same values, and so does every reshape and transpose behind them. A port may call them in
-another order, so they are told apart by where their tensors come from, by what takes their results, or by the gradients
-that come back; otherwise they stay without partner.
+Order is not evidence either among calls of one side that look alike. If query, key and value begin with the same
+weights, their layers return the same values, and so do all reshapes and transposes after them. A port may call them in
+another order, so they are distinguished by the origin of their tensors, by the calls that use their results, or by the
+gradients that come back; otherwise they have no counterpart.
 """
 
 from collections import defaultdict
@@ -35,34 +35,36 @@ from .score import WITHIN, Basis, Evidence, Scorer
 
 BAND = 300
 WHOLE = 4_000_000
-"""Cells up to which the whole table is made."""
+"""Number of cells up to which the whole table is made."""
 
 MOST = 16_000_000
-"""Cells of a band at most, 128 MB a table."""
+"""Maximum number of cells of a band, 128 MB per table."""
 
 AMONG = 100_000
-"""Calls of two groups, multiplied, beyond which they stay without partner: of so many none stands out."""
+"""Product of the numbers of calls of two groups above which they have no counterpart: none of so many is
+distinctive."""
 
 LEAST_LIKENESS = 0.5
-"""Part of two calls' roles that must be common."""
+"""Minimum common part of two calls' roles."""
 
 MARGIN = 0.9
-"""Points by which a pair must beat everything else that its calls could be."""
+"""Points by which a pair must exceed every alternative of its calls."""
 
 LEAST = 2.0
-"""Points that a pair must have of itself."""
+"""Minimum points of a pair by itself."""
 
 SURPLUS, FEW = 2, 4
-"""A run that is so much longer than the other's holds a layer more: which of its parts are meant, order cannot say."""
+"""A sequence that is longer than the other's by this factor contains an additional layer: order cannot decide which
+parts correspond."""
 
 MOST_CANDIDATES, LAG = 5, 2.0
-"""Candidates that are named, and the points that one may lie behind the best."""
+"""Maximum number of listed candidates, and their maximum distance from the best, in points."""
 
 CANDIDATES_AMONG = 1_000_000
-"""Open calls of both sides, multiplied, beyond which nobody is named: what fits so little needs no list."""
+"""Product of the numbers of open calls of both sides above which no candidates are listed."""
 
 ROUNDS = 12
-"""Each round stands on the pairs of the one before; most nets need three."""
+"""Maximum number of rounds, each of which uses the pairs of the previous one; most nets need three."""
 
 Group = tuple[int, ...]
 Floats = NDArray[np.float64]
@@ -71,7 +73,7 @@ Row = Callable[[int, int, int], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Item `left` stands where item `right` stands; `margin` is what the total loses when it does not."""
+    """Item `left` corresponds to item `right`; `margin` is the loss of the total without this pair."""
 
     left: int
     right: int
@@ -93,7 +95,7 @@ def align(n: int, m: int, row: Row) -> list[Aligned]:
     scores[~(scores > 0)] = -np.inf
     if not np.isfinite(scores).any():
         return []
-    # Behind a place is before it, seen from the other end.
+    # After a position is before it, seen from the other end.
     after = _before(scores[::-1, ::-1], [m - width - low for low in reversed(lows)], m)[::-1, ::-1]
     return _certain(scores, _before(scores, lows, m), after, lows)
 
@@ -106,10 +108,10 @@ def _band(n: int, m: int) -> tuple[int, list[int]]:
 
 
 def _before(scores: Floats, lows: list[int], m: int) -> Floats:
-    """before[i, k]: the best total of the items before i with those before lows[i] + k."""
+    """Return before[i, k]: the best total of the items before i with those before lows[i] + k."""
     n, width = scores.shape
     table = np.empty((n, width + 1))
-    best = np.zeros(m + 1)  # best[j]: of the items so far with those before j; behind the band it may lag
+    best = np.zeros(m + 1)  # best[j]: of the items so far with those before j; beyond the band it may be outdated
     for i, low in enumerate(lows):
         window = best[low : low + width + 1]
         table[i] = np.maximum.accumulate(window)
@@ -137,21 +139,22 @@ def _certain(scores: Floats, before: Floats, after: Floats, lows: list[int]) -> 
 
 
 class Alike:
-    """The groups of calls of two runs that look alike: `left[a]` and `right[b]` are the others like it and itself."""
+    """The groups of calls of two sequences that look alike: `left[a]` and `right[b]` are the others like it and
+    itself."""
 
     def __init__(self, evidence: Evidence, left: list[int], right: list[int], roles: tuple[Roles, Roles]) -> None:
         self._evidence, self._roles = evidence, roles
         self.left, self.right = _groups(evidence, left, 0), _groups(evidence, right, 1)
 
     def distinguished(self, pairs: Iterable[tuple[Group, Group]]) -> Iterator[tuple[int, int]]:
-        """Yield the pairs of two groups that one of the three, asked one after the other, makes without doubt."""
+        """Yield the pairs of two groups that the first decisive one of three criteria makes."""
         for mine, theirs in pairs:
             if len(mine) * len(theirs) > AMONG:
                 continue
             taken: set[int] = set()
             for likeness_of in (self._by_inputs, self._by_use, self._by_gradients):
                 points = np.array(
-                    [[likeness_of(a, b) if self._evidence.are_kin(a, b) else 0.0 for b in theirs] for a in mine]
+                    [[likeness_of(a, b) if self._evidence.correspond(a, b) else 0.0 for b in theirs] for a in mine]
                 )
                 for i, j, most, rival in outstanding(points):
                     a, b = mine[i], theirs[j]
@@ -188,7 +191,7 @@ def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:
 
 
 def _gradient(side: Side, at: int) -> Tensor | None:
-    """Return the gradient of a call's result, where it was recorded and says something."""
+    """Return the gradient of a call's result, if it was recorded and is distinctive."""
     backward = side.dump.counterpart(at, "backward")
     fixed = side.tensors(backward).inputs[:1] if backward != NONE else ()
     return fixed[0] if fixed and fixed[0].is_distinctive else None
@@ -213,12 +216,12 @@ def fill(
     roles: tuple[Roles, Roles],
     phantoms: dict[int, int] | None = None,
 ) -> dict[int, Basis]:
-    """Pair calls of `left` with calls of `right`, both in execution order; gives what made each new pair.
+    """Pair calls of `left` with calls of `right`, both in execution order; return the basis of each new pair.
 
-    Pairs that both lists hold already say where the runs are; `phantoms` do so too and are no pairs.
+    Existing pairs in both lists show which sequences correspond; so do `phantoms`, which are not pairs.
     """
     phantoms = phantoms or {}
-    left = with_kin(evidence, left, right, phantoms)
+    left = with_possible_counterparts(evidence, left, right, phantoms)
     has_modules = bool(evidence.target.leaves)
     alike = Alike(evidence, left, right, roles)
     made: dict[int, Basis] = {}
@@ -248,17 +251,20 @@ def fill(
     return made
 
 
-def with_kin(evidence: Evidence, left: list[int], right: list[int], phantoms: dict[int, int]) -> list[int]:
-    """Without calls that can have no partner: inner steps of layers that nobody calls on the other side."""
+def with_possible_counterparts(
+    evidence: Evidence, left: list[int], right: list[int], phantoms: dict[int, int]
+) -> list[int]:
+    """Return the calls without those that cannot have a counterpart: inner steps of layers that the other side does not
+    call."""
     mine, theirs = evidence.features
     representatives = {int(theirs.operation[b]): b for b in right}.values()
     by_operation = {int(mine.operation[a]): a for a in left}
-    possible = {o for o, a in by_operation.items() if any(evidence.are_kin(a, b) for b in representatives)}
+    possible = {o for o, a in by_operation.items() if any(evidence.correspond(a, b) for b in representatives)}
     return [a for a in left if int(mine.operation[a]) in possible or evidence.golden_of[a] != NONE or a in phantoms]
 
 
 def candidates(evidence: Evidence, left: list[int], right: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield calls without partner, with what they could be: open calls of the other side that look like them, best
+    """Yield calls without a counterpart, with their candidates: open calls of the other side that look alike, best
     first."""
     mine, theirs = evidence.open(left, right)
     if not mine or not theirs or len(mine) * len(theirs) > CANDIDATES_AMONG:
@@ -275,7 +281,8 @@ def candidates(evidence: Evidence, left: list[int], right: list[int]) -> Iterato
 def _runs(
     evidence: Evidence, left: list[int], right: list[int], phantoms: dict[int, int]
 ) -> Iterator[tuple[list[int], list[int], bool]]:
-    """Runs of the left without partner, with the calls of the right that are offered, and whether order speaks."""
+    """Yield sequences of the left without counterparts, with the calls of the right that are offered, and whether order
+    is evidence."""
     place = {b: j for j, b in enumerate(right)}
     standing_for = set(phantoms.values())
     counterparts = [evidence.golden_of[a] if evidence.golden_of[a] != NONE else phantoms.get(a, NONE) for a in left]
@@ -308,5 +315,5 @@ def _runs(
 
 
 def has_surplus(mine: list[int], theirs: list[int]) -> bool:
-    """Return whether one of two runs is so much longer that it holds a layer more."""
+    """Return whether one of two sequences is so much longer that it contains an additional layer."""
     return max(len(mine), len(theirs)) > SURPLUS * min(len(mine), len(theirs)) + FEW

@@ -1,4 +1,4 @@
-"""Pairs that do not depend on order: parameters or values that only these two calls hold."""
+"""Pairs that do not depend on order: by parameters or values that only these two calls have."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -9,19 +9,19 @@ import numpy as np
 
 from msprobe.compare.core.tensor import Weight
 
-from .alignment import has_surplus, with_kin
+from .alignment import has_surplus, with_possible_counterparts
 from .dump_view import Dataflow, Side
 from .score import WITHIN, Evidence
 
 MOST = 200
-"""Open calls of a side beyond which nobody is looked for out of order."""
+"""Number of open calls of a side above which no pairs are searched out of order."""
 
 
 def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Return calls of modules that hold the same parameter, which no other module of their side holds.
+    """Return calls of modules that have the same parameter, which no other module of their side has.
 
-    A module that runs several times has its runs paired in order, where both sides have as many. Where the parameters
-    of one module point to several, none is believed.
+    The runs of a module that runs several times are paired in order, if both sides have the same number. If the
+    parameters of one module point to several, none is used.
     """
     mine, theirs = _holders(evidence.target, left), _holders(evidence.golden, right)
     votes: defaultdict[str, set[str]] = defaultdict(set)
@@ -43,10 +43,11 @@ def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list
 
 
 def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Return calls with the same input that no call produced, and no other call of their side has: a weight, where
+    """Return calls with the same input that no call produced, and that no other call of their side has: a weight, if
     modules are not collected.
 
-    They need not be kin: a matmul and a linear with one weight are no pair, and still the same place of the program.
+    Their operations need not correspond: a matmul and a linear with one weight are not a pair, but the same place of
+    the program.
     """
     mine = _by_constant(evidence.target, evidence.flows[0], left)
     theirs = _by_constant(evidence.golden, evidence.flows[1], right)
@@ -62,7 +63,8 @@ def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
 
 
 def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Kin calls whose results and inputs agree in value with those of exactly one call of the other side."""
+    """Return corresponding calls whose results and inputs agree in value with those of exactly one call of the other
+    side."""
     mine, theirs = evidence.features
     right = [b for b in right if theirs.informative[b]]
     by_size: defaultdict[int, list[int]] = defaultdict(list)
@@ -79,7 +81,7 @@ def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
             continue
         norm = _number(mine.out[a, 3])
         low, high = bisect_left(norms[size], norm * (1 - WITHIN)), bisect_right(norms[size], norm * (1 + WITHIN))
-        near = [b for b in by_size[size][low:high] if evidence.are_kin(a, b)]
+        near = [b for b in by_size[size][low:high] if evidence.correspond(a, b)]
         if not near or len(near) > 64:
             continue
         out, ins = evidence.agreement(a, np.array(near, np.int64))
@@ -94,7 +96,7 @@ def _number(value: float) -> float:
 
 
 def _holders(side: Side, calls: Iterable[int]) -> dict[Weight, list[int]]:
-    """By parameter: the first runs of the modules that hold it."""
+    """Return by parameter the first runs of the modules that have it."""
     found: defaultdict[Weight, list[int]] = defaultdict(list)
     seen: set[str] = set()
     for at in calls:
@@ -107,11 +109,11 @@ def _holders(side: Side, calls: Iterable[int]) -> dict[Weight, list[int]]:
 
 
 def _only(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[str, str]]:
-    """Return the modules that hold one parameter, paired where classes leave one choice (tied weights have two)."""
+    """Return the modules that have one parameter, paired if classes leave one choice (tied weights have two)."""
     found = []
     for a in mine:
-        kin = [b for b in theirs if evidence.are_kin(a, b)]
-        if len(kin) == 1 and sum(evidence.are_kin(c, kin[0]) for c in mine) == 1:
+        kin = [b for b in theirs if evidence.correspond(a, b)]
+        if len(kin) == 1 and sum(evidence.correspond(c, kin[0]) for c in mine) == 1:
             found.append((evidence.target.names[a].stem, evidence.golden.names[kin[0]].stem))
     return found
 
@@ -119,8 +121,8 @@ def _only(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[
 def _exchanged(
     evidence: Evidence, votes: Mapping[str, set[str]], back: Mapping[str, set[str]], left: list[int], right: list[int]
 ) -> dict[str, str]:
-    """Modules whose parameters were exchanged among them, with their counterparts by path: both sides have these paths,
-    and each of the modules there holds another one's parameters."""
+    """Return modules whose parameters were exchanged among them, with their counterparts by path: both sides have these
+    paths, and each of the modules there has another one's parameters."""
     at_left = {evidence.target.names[at].path: evidence.target.names[at].stem for at in left}
     at_right = {evidence.golden.names[at].path: evidence.golden.names[at].stem for at in right}
     path_of = {stem: path for path, stem in (*at_left.items(), *at_right.items())}
@@ -149,10 +151,10 @@ def _by_constant(side: Side, flow: Dataflow, calls: list[int]) -> dict[Weight, l
 
 
 def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Kin calls without partner, anywhere in the same place of the program, whose inputs come from the same pairs, and
-    those of no other call do.
+    """Return corresponding calls without a counterpart, anywhere in the same place of the program, whose inputs come
+    from the same pairs, which is true of no other call.
 
-    A tensor that no call made (a table of cosines) counts where it agrees in value.
+    A tensor that no call produced (a table of cosines) is used if it agrees in value.
     """
     left, right = evidence.open(left, right)
     left = [a for a in left if evidence.target.names[a].kind == "api"]
@@ -161,9 +163,10 @@ def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[i
         return []
     is_whole_step = not evidence.target.leaves
     if is_whole_step and has_surplus(
-        with_kin(evidence, left, right, {}), with_kin(evidence.mirrored(), right, left, {})
+        with_possible_counterparts(evidence, left, right, {}),
+        with_possible_counterparts(evidence.mirrored(), right, left, {}),
     ):
-        return []  # of a layer too many the first call has the inputs of the layer behind it
+        return []  # the first call of an additional layer has the inputs of the next layer
     mine, theirs = evidence.features
     there = np.array(right, np.int64)
     forth: dict[int, list[int]] = {}
@@ -172,7 +175,7 @@ def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[i
         shapes = (theirs.out_shape[there] == mine.out_shape[a]) & (theirs.in_shapes[there] == mine.in_shapes[a])
         others = (theirs.own_values[there] != mine.own_values[a]) & (theirs.own_values[there] != 0)
         shapes &= ~(others & bool(mine.own_values[a]))
-        near = [b for b in there[shapes].tolist() if evidence.are_kin(a, b) and evidence.is_fed_alike(a, b)]
+        near = [b for b in there[shapes].tolist() if evidence.correspond(a, b) and evidence.is_fed_alike(a, b)]
         constants = [evidence.agrees(a, b)[1] for b in near]
         most = max(constants, default=0)
         forth[a] = [b for b, n in zip(near, constants, strict=True) if n == most]

@@ -1,17 +1,17 @@
-"""Pairs by what consumes a result, and by results that are equal.
+"""Pairs by the consumers of a result, and by equal results.
 
-Parameters alone may mislead: two layers of one shape whose weights were loaded crosswise would be paired crosswise. The
-operations that take their results, however these are turned and reshaped on the way, show it: the gate is what silu
-takes, whichever weight it holds.
+Parameters alone may be misleading: two layers of one shape whose weights were loaded crosswise would be paired
+crosswise. The operations that use their results, after any transposes and reshapes, identify them: the gate is the
+input of silu, with either weight.
 
-Where no module says to which layer a call belongs, a layer more on one side misleads too: the first steps of the layer
-behind it have the inputs, and so the results, that the first steps of the new layer have elsewhere. Which layer they
-belong to follows from the weights further on. The last steps of the layer before are no such calls: they bring together
-(add) what several layers gave, or feed what does.
+If no module shows to which layer a call belongs, an additional layer on one side is misleading too: the first steps of
+the next layer have the inputs, and so the results, that the first steps of the new layer have on the other side. The
+later weights show to which layer they belong. This does not apply to the last steps of the previous layer: they combine
+(add) the results of several layers, or are inputs of such a call.
 
-Functions that are no kin may still give the same result: what one side does in several steps ends in one value. A
-`repeat_interleave` is an `expand` and a `reshape` elsewhere, and inside a dense layer of MindSpore's the last reshape
-gives what PyTorch's `linear` gives. Only a value that no pair has yet is asked about.
+Functions that do not correspond may still return the same result: several steps of one side end in one value. A
+`repeat_interleave` is an `expand` and a `reshape` on the other side, and the last reshape inside a dense layer of
+MindSpore returns the result of PyTorch's `linear`. Only values that are not in a pair yet are compared.
 """
 
 import math
@@ -28,7 +28,7 @@ from .features import Features, close, operation_word
 from .score import WITHIN, Evidence
 
 MOST_STEPS = 200
-"""Calls that are looked at behind one."""
+"""Number of calls after one that are examined."""
 
 _LAYOUT = frozenset(operation_word(f"Tensor.{name}") for name in ("reshape", "transpose", "contiguous", "cast"))
 _COMMUTATIVE = frozenset(operation_word(f"Tensor.{name}") for name in ("add", "mul"))
@@ -36,14 +36,15 @@ _ARITHMETIC = ("add", "sub", "mul", "div", "neg", "cat", "stack", "chunk", "spli
 _OTHERS = ("unsqueeze", "expand", "repeat", "repeat_interleave", "dropout", "identity", "masked_fill", "where", "clone")
 _PASSING = _LAYOUT | frozenset(operation_word(f"Tensor.{name}") for name in (*_ARITHMETIC, *_OTHERS))
 
-# What scaled_dot_product_attention does with query, key and value, where the other side writes it out.
+# Steps of scaled_dot_product_attention with query, key and value, if the other side has them as separate calls.
 _ATTENTION, _MATMUL, _LINEAR = (
     operation_word(f"Tensor.{name}") for name in ("scaled_dot_product_attention", "matmul", "linear")
 )
 _IN_ATTENTION = ((f"{_MATMUL} 0", "softmax 0"), (f"{_MATMUL} 1", "softmax 0"), (f"{_MATMUL} 1",))
 
 _AT_ONCE = 256
-"""Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
+"""Number of calls that are compared with a value together; if many have that value, the first few show that it is not
+unique."""
 
 _PASS_ON = frozenset(
     operation_word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach")
@@ -56,10 +57,10 @@ Ints = NDArray[np.int64]
 
 
 def uncrossed(evidence: Evidence, roles: "tuple[Roles, Roles]", pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the pairs, with those straightened that parameters alone have crossed.
+    """Return the pairs without crossings that are only due to parameters.
 
-    Two pairs that stand in another order on the two sides change partners where their results play each other's role,
-    and the new pairs play one role each. Crossed pairs stand close together in the target's order.
+    Two pairs that are in another order on the two sides exchange their counterparts if their results have each other's
+    role, and each of the new pairs has one role. Crossed pairs are close together in the target's order.
     """
     features, ordered = evidence.features[0], sorted(pairs)
     same = (features.operation, features.own_shapes, features.in_shapes, features.out_shape)
@@ -76,7 +77,7 @@ def uncrossed(evidence: Evidence, roles: "tuple[Roles, Roles]", pairs: list[tupl
 
 
 class Roles:
-    """Which operations consume the results of one side's calls."""
+    """The operations that use the results of one side's calls."""
 
     def __init__(self, side: Side, flow: Dataflow) -> None:
         self._side, self._flow = side, flow
@@ -84,7 +85,7 @@ class Roles:
 
     @cached_property
     def consumers(self) -> defaultdict[int, list[tuple[int, int]]]:
-        """By call: the calls that have its result as an input, and as which of their tensors."""
+        """Return by call the calls that have its result as an input, and at which position."""
         found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for at, inputs in self._flow.made.items():
             for k, chains in enumerate(inputs):
@@ -93,14 +94,14 @@ class Roles:
         return found
 
     def nearest(self, call: int) -> Role:
-        """Return the operations that take a result first, layout apart."""
+        """Return the operations that use a result first, without changes of layout."""
         return frozenset(path[0] for path in self._follow(call, 1, _LAYOUT))
 
     def of(self, call: int) -> Role:
-        """Return the first two operations, one behind the other, that are no arithmetic and no layout, on every way.
+        """Return the first two operations in sequence that are not arithmetic or changes of layout, on every path.
 
-        A query is the left operand of a product whose result goes into a softmax, a value the right operand of one
-        that goes into a linear layer, however they are scaled, rotated, masked and reshaped on the way.
+        A query is the left operand of a product whose result is an input of a softmax, a value the right operand of one
+        whose result is an input of a linear layer, after any scaling, rotation, masking and reshaping.
         """
         if call not in self._known:
             self._known[call] = frozenset(" > ".join(path) for path in self._follow(call, 2, _PASSING))
@@ -138,11 +139,11 @@ class Roles:
 def retied(
     evidence: Evidence, roles: tuple[Roles, Roles], calls: list[int], is_weak: Callable[[int], bool]
 ) -> list[tuple[int, int]]:
-    """Return calls of the target, the last first, with the golden call whose result the partners of their consumers
+    """Return calls of the target, the last first, with the golden call whose result the counterparts of their consumers
     have.
 
-    NONE where several calls do, or it has another partner: then the pair that there was is undone. `is_weak` says which
-    pairs may be changed.
+    NONE if several calls have it, or it has another counterpart: then the existing pair is undone. `is_weak` decides
+    which pairs may be changed.
     """
     movable = _first_steps(evidence.target, evidence.flows[0], roles[0])
     found = []
@@ -168,7 +169,8 @@ def retied(
 
 
 def _first_steps(side: Side, flow: Dataflow, roles: Roles) -> set[int]:
-    """Return calls without weights whose results reach calls with weights, and none where several branches meet.
+    """Return calls without weights whose results reach calls with weights, without those at which several branches
+    meet.
 
     Branches meet in a call whose inputs come from several calls with weights, or from several such meetings.
     """
@@ -192,7 +194,7 @@ def _first_steps(side: Side, flow: Dataflow, roles: Roles) -> set[int]:
 
 
 def _producers_for(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[int, int]) -> set[int]:
-    """Return calls like `a` whose results are inputs of the partners of its consumers, at the same place."""
+    """Return calls like `a` whose results are inputs of the counterparts of its consumers, at the same position."""
     mine, theirs = evidence.features
     found: set[int] = set()
     for consumer, k in roles[0].consumers[a]:
@@ -203,7 +205,7 @@ def _producers_for(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: 
     return {
         b
         for b in found
-        if evidence.are_kin(a, b)
+        if evidence.correspond(a, b)
         and theirs.out_shape[b] == mine.out_shape[a]
         and theirs.in_shapes[b] == mine.in_shapes[a]
     }
@@ -218,7 +220,8 @@ def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tu
         targets, goldens = _ByResult(mine, ours[shape]), _ByResult(theirs, others[shape])
         for a in ours[shape].tolist():
             if evidence.golden_of[a] != NONE:
-                continue  # most calls have a partner; only for the others is it worth asking who else has this result
+                # most calls have a counterpart; only for the others is it worth searching other calls with this result
+                continue
             same = goldens.of(mine, a)
             if (
                 len(same) == 1
@@ -231,7 +234,7 @@ def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tu
 
 
 def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Ints]:
-    """Return the functions whose results tell something, by the shape of these."""
+    """Return the functions whose results are distinctive, by the shape of these."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for at in calls:
         if side.names[at].kind == "api" and features.informative[at] and not _passes_on(side, at):
@@ -240,14 +243,14 @@ def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Int
 
 
 class _ByResult:
-    """Calls of one side with results of one shape, by their norms: what is close to a value has a norm near it."""
+    """Calls of one side with results of one shape, by their norms: a result close to a value has a similar norm."""
 
     def __init__(self, features: Features, calls: Ints) -> None:
         self._features = features
         self._by_digest: defaultdict[int, list[int]] = defaultdict(list)
         for at in calls[features.digests[calls, 0] != 0].tolist():
             self._by_digest[int(features.digests[at, 0])].append(at)
-        calls = calls[~np.isnan(features.out[calls, :2]).any(-1)]  # what has no extremes is close to nothing
+        calls = calls[~np.isnan(features.out[calls, :2]).any(-1)]  # a result without extremes is not close to anything
         norms = features.out[calls, 3]
         is_plain = np.isfinite(norms) & (norms >= 0)
         order = norms[is_plain].argsort(kind="stable")
@@ -256,7 +259,7 @@ class _ByResult:
         self._odd: Ints = calls[~is_plain]
 
     def of(self, mine: Features, at: int) -> list[int]:
-        """Return the calls with the result of a call of the other side; two of them where there are more."""
+        """Return the calls with the result of a call of the other side; at most two of them."""
         norm = float(mine.out[at, 3])
         plain = self._plain
         if np.isfinite(norm) and norm >= 0:
@@ -275,9 +278,10 @@ class _ByResult:
 def after_phantoms(
     evidence: Evidence, phantoms: dict[int, int], left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """Where calls that are no kin have one weight: the last steps behind them whose results have the same shape.
+    """Return pairs after calls that do not correspond but have one weight: the last steps after them whose results have
+    the same shape.
 
-    MindSpore's layers call primitives one after the other, a matmul, a bias_add and a reshape for PyTorch's linear.
+    MindSpore's layers call primitives in sequence, a matmul, a bias_add and a reshape for PyTorch's linear.
     """
     mine, theirs = evidence.features
     following = dict(pairwise(left)), dict(pairwise(right))
@@ -292,7 +296,7 @@ def after_phantoms(
 
 
 def _finishing(side: Side, flow: Dataflow, at: int, following: dict[int, int]) -> list[int]:
-    """Return a call and the primitives that take its result right behind it, as long as they finish a layer."""
+    """Return a call and the primitives directly after it that use its result, as long as they complete a layer."""
     found = [at]
     while side.names[found[-1]].stem.startswith("Primitive.") and (then := following.get(found[-1], NONE)) != NONE:
         takes = any(found[-1] in chain for chains in flow.made.get(then, ())[:1] for chain in chains)
@@ -304,7 +308,7 @@ def _finishing(side: Side, flow: Dataflow, at: int, following: dict[int, int]) -
 
 
 def _passes_on(side: Side, at: int) -> bool:
-    """Return whether the result of a call is its input, as that of a dropout that is off."""
+    """Return whether the result of a call is its input, such as that of a disabled dropout."""
     if operation_word(side.names[at].stem) not in _PASS_ON:
         return False
     tensors = side.tensors(at)
@@ -315,9 +319,10 @@ def _passes_on(side: Side, at: int) -> bool:
 def last_inside(
     evidence: Evidence, target: int, golden: int, left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """Return the last calls inside a pair of leaf modules whose results are the modules', identity operations apart.
+    """Return the last calls inside a pair of leaf modules whose results are those of the modules, without identity
+    operations.
 
-    None where a module runs inside: of a layer with its activation the last result is the activation's.
+    None if a module runs inside: in a layer with an activation, the last result is that of the activation.
     """
     if target in evidence.target.around or golden in evidence.golden.around:
         return []
@@ -327,7 +332,7 @@ def last_inside(
 
 
 def _with_result(side: Side, module: int, inside: list[int]) -> list[int]:
-    """Return calls with the result of a module; where its values say nothing, those with a result of its shape."""
+    """Return calls with the result of a module; if its values are not distinctive, those with a result of its shape."""
     results = side.tensors(module).outputs[:1]
     found = []
     for at in inside if results else ():

@@ -1,7 +1,7 @@
-"""One dump as the search reads it: its calls, the modules around them, and where their tensors come from.
+"""One dump as the search reads it: its calls, the modules around them, and the origins of their tensors.
 
-A dump of ours records the source of a tensor. Elsewhere the values tell it: the last call before whose result has the
-very same statistics, or the same digest. Both work however far the two sides have drifted apart.
+Dumps of this tool contain the source of a tensor. In others, values show it: the last earlier call whose result has
+exactly the same statistics, or the same digest. Both work for any difference between the two sides.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,13 @@ Chain = tuple[int, ...]
 """A producer and the modules that ended with it, innermost first."""
 
 ALTERNATIVES = 4
-"""Calls that gave the same values one after the other (a dropout that is off, a cast to the same dtype, a reshape)."""
+"""Number of calls that returned the same values in sequence (a disabled dropout, a cast to the same dtype, a
+reshape)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensors:
-    """The tensors of one call, and its arguments that are none."""
+    """The tensors of one call, and its other arguments."""
 
     inputs: tuple[Tensor, ...]
     parameters: tuple[Tensor, ...]
@@ -34,7 +35,8 @@ class Side:
     """A dump's calls by position.
 
     `parents` is the nearest enclosing module call that was collected, NONE at the root. A module inside a layer of the
-    framework that the other framework builds in one piece (the cells in which nn.LSTM runs) counts as no module.
+    framework that is a single layer of the other framework (the cells in which nn.LSTM runs) does not count as a
+    module.
     """
 
     def __init__(self, dump: Dump) -> None:
@@ -56,18 +58,18 @@ class Side:
 
     @cached_property
     def forward(self) -> list[int]:
-        """Forward calls in the order in which they ended."""
+        """Return forward calls in the order in which they ended."""
         return [at for at, name in enumerate(self.names) if name.direction == "forward"]
 
     @cached_property
     def modules(self) -> list[int]:
-        """Forward calls of modules, without inner parts of layers."""
+        """Return forward calls of modules, without inner parts of layers."""
         return [at for at in self.forward if self.names[at].kind == "cell" and not self.is_inner[at]]
 
     @cached_property
     def leaves(self) -> list[int]:
-        """Forward calls of modules that call no other module; or, having parameters of their own, none that has any: a
-        dense layer and the activation that was handed to it are two."""
+        """Return forward calls of modules that call no other module; for those with their own parameters, no other
+        module with parameters: a dense layer and the activation passed to it are two."""
         owning = {at for at in self.modules if self.tensors(at).parameters}
         around = self.around - owning
         around |= {outer for at in owning for outer in self.enclosing(at)}
@@ -75,16 +77,16 @@ class Side:
 
     @cached_property
     def around(self) -> set[int]:
-        """Forward calls that call modules."""
+        """Return forward calls that call modules."""
         return {self.outer(at) for at in self.modules}
 
     @cached_property
     def apis(self) -> list[int]:
-        """Forward calls of functions, methods and primitives."""
+        """Return forward calls of functions, methods and primitives."""
         return [at for at in self.forward if self.names[at].kind == "api"]
 
     def outer(self, at: int) -> int:
-        """Return the nearest enclosing module call, inner parts of layers passed over."""
+        """Return the nearest enclosing module call, without inner parts of layers."""
         parent = self.parents[at]
         while parent != NONE and self.is_inner[parent]:
             parent = self.parents[parent]
@@ -125,13 +127,14 @@ class Side:
 
 
 class Dataflow:
-    """The producers of every forward call's tensors: `made[at][k]` has the chains of those that its k-th tensor input
-    may come from, none where that is not known. `constant[at][k]` says that no call made it."""
+    """The producers of every forward call's tensors: `made[at][k]` has the chains of possible producers of its k-th
+    tensor input, empty if unknown. `constant[at][k]`: no call produced it."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
         self._results: dict[Identity, list[int]] = {}
-        self._origins: dict[Identity, int] = {}  # how many functions gave these values without having them as an input
+        # number of functions that returned these values without having them as an input
+        self._origins: dict[Identity, int] = {}
         self._lineage: dict[int, tuple[int, ...]] = {}
         self._last_child = {side.outer(at): at for at in side.modules}
         self.made: dict[int, tuple[tuple[Chain, ...], ...]] = {}
@@ -145,7 +148,7 @@ class Dataflow:
                 origin == "parameter" or (not found and origin in ("unknown", "leaf") and key not in self._results)
                 for origin, (key, found) in zip(origins, inputs, strict=True)
             )
-            # Where the values of the first result come from, when it is one of the inputs (a reshape, a cast).
+            # The origin of the values of the first result, if it is one of the inputs (a reshape, a cast).
             first = tensors.outputs[0].elements if tensors.outputs else None
             passed = next((found for key, found in inputs if key == first), []) if first is not None else []
             self._lineage[at] = (at, *passed)
@@ -167,12 +170,12 @@ class Dataflow:
         key = tensor.elements
         results = self._results.get(key, []) if key is not None else []
         if key is not None and len(results) > ALTERNATIVES and self._origins.get(key, 0) > 1:
-            return []  # one of many, and the last ones are as good as the first
+            return []  # one of many, and the last ones are equally good
         found: list[int] = []
         for made in reversed(results):
             if len(found) == ALTERNATIVES:
                 break
-            # The input of a module was there before it began, so it was not made inside.
+            # The input of a module existed before it began, so it was not produced inside.
             is_inside = self._side.names[at].kind == "cell" and at in self._side.enclosing(made)
             if made not in found and not is_inside:
                 found.append(made)
@@ -185,7 +188,7 @@ class Dataflow:
         while (below := self._same_inside(inner[0])) != NONE:
             inner.insert(0, below)
         for outer in side.enclosing(producer):
-            # Where values say nothing, the result of a module is believed to be that of its last call.
+            # If values are not distinctive, the result of a module is assumed to be that of its last call.
             is_result = key is None or any(tensor.elements == key for tensor in side.tensors(outer).outputs)
             if outer in around or outer > consumer or not is_result:
                 break

@@ -1,7 +1,7 @@
 """Features of calls: kinds of operation, shapes, values, arguments and own parameters.
 
-The tables of `mapping` know best which operation or class of one framework is which of the other. What they do not know
-is compared by the bare word: `ops.matmul`, `torch.matmul` and `Tensor.__matmul__` are one operation.
+The tables of `mapping` contain the corresponding operations and classes of the frameworks. Those that they do not
+contain are compared by the bare word: `ops.matmul`, `torch.matmul` and `Tensor.__matmul__` are one operation.
 """
 
 from collections.abc import Hashable, Sequence
@@ -17,10 +17,10 @@ from msprobe.mapping.layers import counterpart_classes, layers
 
 from .dump_view import Dataflow, Side
 
-KIN, MAYBE, UNLIKELY, STRANGERS = 2.0, 0.0, -1.5, float("-inf")
+CORRESPONDING, MAYBE, UNLIKELY, UNRELATED = 2.0, 0.0, -1.5, float("-inf")
 _WORD_ONLY = 1.5
 
-# Words for one operation that differ between methods, operators, functions and primitives.
+# Different words for one operation in methods, operators, functions and primitives.
 _SAME = (
     ("add", "iadd", "radd", "biasadd", "addex", "addext"),
     ("sub", "isub", "rsub", "subtract"),
@@ -56,7 +56,7 @@ _SAME = (
     ("clamp", "clip", "clipbyvalue"),
 )
 INPUTS = 3
-"""Tensor inputs that are looked at; operations rarely have more that tell them apart."""
+"""Number of tensor inputs that are compared; operations rarely have more that distinguish them."""
 
 _GREATEST = 1e300
 _MOST_ELEMENTS = 2**63 - 1
@@ -68,25 +68,26 @@ _WORD = {operation_word: group[0] for group in _SAME for operation_word in group
 
 
 def operations(target: str, golden: str, frameworks: tuple[str, str]) -> float:
-    """KIN, a little less where only the words agree, or STRANGERS; stems of two API calls."""
+    """Return CORRESPONDING, slightly less if only the words agree, or UNRELATED, for the stems of two API calls."""
     ms, pt = (target, golden) if frameworks[0] == "mindspore" else (golden, target)
     if pt == ms if frameworks[0] == frameworks[1] else pt in _listed(ms):
-        return KIN
-    return _WORD_ONLY if operation_word(ms) == operation_word(pt) else STRANGERS
+        return CORRESPONDING
+    return _WORD_ONLY if operation_word(ms) == operation_word(pt) else UNRELATED
 
 
 def classes(target: str, golden: str, frameworks: tuple[str, str]) -> float:
-    """KIN for corresponding layers, STRANGERS for layers that do not correspond, MAYBE for two classes of the user.
+    """Return CORRESPONDING for corresponding layers, UNRELATED for layers that do not correspond, MAYBE for two classes
+    of the user.
 
-    UNLIKELY for a layer of one framework against a class of the user: he would have taken the layer of the other.
+    UNLIKELY for a layer of one framework and a class of the user, who could have used the layer of the other.
     """
     ms, pt = (target, golden) if frameworks[0] == "mindspore" else (golden, target)
     known = () if frameworks[0] == frameworks[1] else counterpart_classes(ms)
     if pt in known:
-        return KIN
+        return CORRESPONDING
     if frameworks[0] != frameworks[1] and (known or pt in _layers_of_pytorch()):
-        return STRANGERS if known and pt in _layers_of_pytorch() else UNLIKELY
-    return KIN if ms == pt else MAYBE
+        return UNRELATED if known and pt in _layers_of_pytorch() else UNLIKELY
+    return CORRESPONDING if ms == pt else MAYBE
 
 
 @lru_cache(maxsize=65536)
@@ -107,30 +108,30 @@ def _layers_of_pytorch() -> frozenset[str]:
 
 
 class Operation(NamedTuple):
-    """A stem or class, and how many tensors an operation is given."""
+    """A stem or class, and its number of tensor inputs."""
 
     called: str
     inputs: int
 
 
 class Numbers:
-    """Numbers for things, the same for both sides: equal things get equal numbers, 0 is for nothing."""
+    """Numbers for values, the same for both sides: equal values have equal numbers, 0 is for none."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
 
     def of(self, thing: Hashable) -> int:
-        """Return the number of a thing."""
+        """Return the number of a value."""
         return self._known.setdefault(thing, len(self._known) + 1)
 
 
 class Features:
     """Columns over all calls of one side; only rows of forward calls are filled.
 
-    `operation` numbers stems (of modules: classes), `out_shape` and `out_size` tell the first result, `in_shapes` the
-    shapes of all tensor inputs whatever their order, `ranks` how many axes each has. `own_shapes`, `own_count` and
-    `own_values` tell a module's parameters, `arguments` the numbers among the arguments, `informative` whether the
-    first result's values say anything. `out` and `ins` are statistics (max, min, mean, norm), NaN where unknown.
+    `operation` are numbers of stems (for modules: classes), `out_shape` and `out_size` describe the first result,
+    `in_shapes` the shapes of all tensor inputs in any order, `ranks` their numbers of axes. `own_shapes`, `own_count`
+    and `own_values` describe a module's parameters, `arguments` the numbers among the arguments, `informative` whether
+    the first result's values are distinctive. `out` and `ins` are statistics (max, min, mean, norm), NaN if unknown.
     """
 
     def __init__(self, side: Side, flow: Dataflow, numbers: Numbers) -> None:
@@ -167,7 +168,7 @@ class Features:
         self.in_shapes[at] = numbers.of(("inputs", *shapes))
         self.ranks[at] = numbers.of(("ranks", *sorted(map(len, shapes)), -1, rank))
         self.own_count[at] = len(tensors.parameters)
-        # Whatever their order; a transposed matrix has the same.
+        # In any order; a transposed matrix has the same.
         own = sorted(tensor.lengths for tensor in tensors.parameters)
         self.own_shapes[at] = numbers.of(("own", *own)) if own else 0
         known = [tensor.weight for tensor in (tensors.parameters if is_module else tensors.inputs)]
@@ -189,7 +190,7 @@ def _numbers(tensor: Tensor) -> tuple[float, float, float, float]:
 
 
 def _weights(side: Side, flow: Dataflow) -> set[Weight | None]:
-    """Return the weights that are parameters, and those that no call made."""
+    """Return the weights that are parameters, and those that no call produced."""
     found = {tensor.weight for at in side.forward for tensor in side.tensors(at).parameters}
     for at in side.apis:
         for tensor, is_constant in zip(side.tensors(at).inputs, flow.constant[at], strict=True):
@@ -199,15 +200,15 @@ def _weights(side: Side, flow: Dataflow) -> set[Weight | None]:
 
 
 def _is_number(value: object) -> bool:
-    """Return whether an argument is a number that a float can hold; a bool is none, and no order has a NaN."""
+    """Return whether an argument is a number in the range of floats; not a bool, or NaN, which has no order."""
     return isinstance(value, int | float) and type(value) is not bool and abs(value) < _GREATEST
 
 
 def close(mine: NDArray[np.float64], theirs: NDArray[np.float64], within: float) -> NDArray[np.bool_]:
-    """Return whether statistics of one tensor are those of others, to a part of their size; never where they are
+    """Return whether statistics of one tensor equal those of others, to a part of their size; False if they are
     unknown.
 
-    `mine` has 4 numbers, `theirs` 4 in its last axis. Max, min and mean are held against the largest magnitude.
+    `mine` has 4 numbers, `theirs` 4 in its last axis. Max, min and mean are compared relative to the largest magnitude.
     """
     if theirs.ndim == 2 and len(theirs) <= SINGLY:
         one = mine.tolist()
@@ -224,11 +225,11 @@ def close(mine: NDArray[np.float64], theirs: NDArray[np.float64], within: float)
 
 
 SINGLY = 8
-"""So many are compared one by one: numpy takes 60 us for any number of them, Python 1 us for each."""
+"""Number up to which they are compared individually: numpy takes 60 us for any number of them, Python 1 us for each."""
 
 
 def is_close(mine: Sequence[float], theirs: Sequence[float], within: float) -> bool:
-    """As `close`, of one tensor."""
+    """Return `close` for one tensor."""
     high, low, mean, norm = mine
     top, bottom, middle, length = theirs
     if high != high or low != low or top != top or bottom != bottom:

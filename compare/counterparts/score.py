@@ -1,21 +1,21 @@
-"""How much speaks for a pair of calls, in points, and the pairs that were found, each with a confidence and a reason.
+"""The evidence for a pair of calls, in points, and the pairs that were found, each with a confidence and a reason.
 
 | evidence | points |
 |---|---|
 | the operation or class corresponds | 2, 1.5 by the word alone, 0 for classes of the user |
 | shape of the result: equal; the same lengths in another order | 2; 1 |
 | as many axes, where the inputs differ too, or of a module | -1 |
-| else: of a module the same number of elements; another number; of a function | 0.5; -4; -30 |
-| shapes of the inputs: equal; else | 1; -0.7 |
-| shapes of a module's parameters: equal; others; more of them in a kin layer; none on one side | 1.5; -3; 0; -1 |
+| otherwise: of a module the same number of elements; another number; of a function | 0.5; -4; -30 |
+| shapes of the inputs: equal; otherwise | 1; -0.7 |
+| shapes of a module's parameters: equal; others; more in a corresponding layer; none on one side | 1.5; -3; 0; -1 |
 | result, inputs agree in value, each (two inputs at most) | 1.5 |
-| a result that does not agree although everything that goes in does | -0.5 |
+| a result that does not agree although all inputs do | -0.5 |
 | numbers among the arguments are equal | 0.4 |
 | a tensor input comes from calls that are a pair, each; from calls that are pairs of others | 2; -2 |
-| parameters, of a function weights that it is given, have the same fingerprints; have others | 3; -1 |
+| parameters, for a function its weights, have the same fingerprints; have others | 3; -1 |
 | the name's last part is equal | 0.3 |
 
-With a planted bug no value behind it agrees, and the rest still carries a pair.
+After a fault no value agrees, and the other evidence still makes a pair.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from .dump_view import ALTERNATIVES, NONE, Dataflow, Side
 from .features import (
     INPUTS,
-    KIN,
+    CORRESPONDING,
     SINGLY,
-    STRANGERS,
+    UNRELATED,
     WITH_BIAS,
     Features,
     classes,
@@ -41,10 +41,10 @@ from .features import (
 )
 
 WITHIN = 1e-3
-"""Part of a tensor's size by which equal steps of two frameworks may differ; rounding stays far below it."""
+"""Relative difference of equal steps of two frameworks; rounding is far below it."""
 
 FLOW_AT_MOST = 200 * 200
-"""Segments beyond this many cells are aligned without asking where tensors come from; the next round is finer."""
+"""Segments with more cells are aligned without the origins of tensors; the next round is finer."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,9 +52,9 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class Evidence:
-    """Both sides with everything that a score asks for, and the pairs so far.
+    """Both sides with everything that a score needs, and the pairs so far.
 
-    `golden_of` and `target_of` have NONE where a call has no partner yet.
+    `golden_of` and `target_of` are NONE for a call without a counterpart.
     """
 
     target: Side
@@ -75,21 +75,21 @@ class Evidence:
         self.golden_of[target], self.target_of[golden] = golden, target
 
     def mirrored(self) -> "Evidence":
-        """Return the same as seen from the golden side."""
+        """Return the same from the perspective of the golden side."""
         seen = Evidence(self.golden, self.target, self.flows[::-1], self.features[::-1])
         seen.golden_of, seen.target_of = self.target_of, self.golden_of
         return seen
 
     def open(self, left: Iterable[int], right: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Return those calls of both sides that have no partner."""
+        """Return those calls of both sides that have no counterpart."""
         return [a for a in left if self.golden_of[a] == NONE], [b for b in right if self.target_of[b] == NONE]
 
-    def kinship(self, target: int, golden: int) -> float:
-        """Points for operation or class."""
+    def correspondence(self, target: int, golden: int) -> float:
+        """Return the points for operation or class."""
         mine, theirs = self.features
         is_module = self.target.names[target].kind == "cell"
         if is_module != (self.golden.names[golden].kind == "cell"):
-            return STRANGERS
+            return UNRELATED
         key = (is_module, int(mine.operation[target]), int(theirs.operation[golden]))
         if key not in self._kinship:
             one, other = mine.operations[key[1]], theirs.operations[key[2]]
@@ -97,16 +97,16 @@ class Evidence:
             self._kinship[key] = judge(one.called, other.called, self.frameworks)
             words = {operation_word(one.called), operation_word(other.called)}
             if not is_module and one.inputs != other.inputs and words & WITH_BIAS:
-                self._kinship[key] = STRANGERS
+                self._kinship[key] = UNRELATED
         return self._kinship[key]
 
-    def are_kin(self, target: int, golden: int) -> bool:
+    def correspond(self, target: int, golden: int) -> bool:
         """Return whether operation or class allow a pair."""
-        return self.kinship(target, golden) > STRANGERS
+        return self.correspondence(target, golden) > UNRELATED
 
     def agreement(self, target: int, there: Ints) -> tuple[Any, Any]:
-        """Return whether the results of golden calls agree in value with that of a target call, and how many inputs
-        do."""
+        """Return whether the results of golden calls agree in value with that of a target call, and the number of
+        inputs that do."""
         if len(there) <= SINGLY:
             few = [self.agrees(target, golden) for golden in there.tolist()]
             return np.array([out for out, _ in few], bool), np.array([ins for _, ins in few], int)
@@ -133,7 +133,7 @@ class Evidence:
         return out, max(first + second, across + back)
 
     def labels(self, at: int, is_target: bool) -> list[list[int]]:
-        """For each tensor input the golden calls that stand for those which it may come from, outermost modules."""
+        """Return for each tensor input the golden counterparts of its possible producers, outermost modules."""
         flow, pair_of = (self.flows[0], self.golden_of) if is_target else (self.flows[1], self.target_of)
         found = []
         for chains in flow.made.get(at, ())[:INPUTS]:
@@ -142,12 +142,12 @@ class Evidence:
         return found
 
     def label_points(self, target: int, golden: int) -> float:
-        """Points for inputs that come from pairs."""
+        """Return the points for inputs that come from pairs."""
         return float(_from(_labels(self, [target], True)[0], _labels(self, [golden], False))[0])
 
     def is_supported(self, target: int, golden: int, *, by_flow: bool = True) -> bool:
-        """Return whether more than order and looks speaks for a pair: values, parameters, or where its tensors come
-        from."""
+        """Return whether there is evidence for a pair other than order and form: values, parameters, or the origins of
+        tensors."""
         mine, theirs = self.features
         if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
             return True
@@ -155,12 +155,12 @@ class Evidence:
         return bool(mine.informative[target] and out and ins > 0) or (by_flow and self.is_fed_alike(target, golden))
 
     def is_fed_alike(self, target: int, golden: int) -> bool:
-        """Return whether a tensor input comes from calls that are a pair, and none from calls that are pairs of
-        others."""
+        """Return whether a tensor input comes from calls that are a pair, and none from calls that are in other
+        pairs."""
         return self.label_points(target, golden) >= 1.5
 
     def is_contradicted(self, target: int, golden: int) -> bool:
-        """Return whether more tensors of a pair come from calls that are pairs of others than from calls that are a
+        """Return whether more tensors of a pair come from calls that are in other pairs than from calls that are a
         pair."""
         labels = zip(self.labels(target, True), self.labels(golden, False), strict=False)
         if all(set(a) & set(b) for a, b in labels if a and b):
@@ -194,8 +194,8 @@ class Scorer:
         score += np.where(theirs.in_shapes[there] == mine.in_shapes[at], 1.0, -0.7)
         if mine.own_shapes[at]:
             own = theirs.own_shapes[there]
-            # Layers that are kin may hold more parameters: running statistics are parameters on one side only.
-            has_more = (kin >= KIN) & (theirs.own_count[there] != mine.own_count[at])
+            # Corresponding layers may have more parameters: running statistics are parameters on one side only.
+            has_more = (kin >= CORRESPONDING) & (theirs.own_count[there] != mine.own_count[at])
             apart = np.where(own == 0, -1.0, np.where(has_more, 0.0, -3.0))
             score += np.where(own == mine.own_shapes[at], 1.5, apart)
         prints = theirs.own_values[there]
@@ -204,7 +204,7 @@ class Scorer:
         out, ins = self._evidence.agreement(at, there)
         score += 1.5 * out + 1.5 * np.minimum(ins, 2) - 0.5 * ((ins > 0) & ~out)
         score += 0.4 * (theirs.arguments[there] == mine.arguments[at])
-        score[theirs.again[there] != mine.again[at]] = STRANGERS
+        score[theirs.again[there] != mine.again[at]] = UNRELATED
         score += 0.3 * (self._last_right[low:high] == _last(self._evidence.target, at))
         if self._flow:
             score += _from(self._left_labels[i], self._right_labels[low:high])
@@ -213,7 +213,7 @@ class Scorer:
     def _kin(self, at: int) -> Floats:
         operation = int(self._mine.operation[at])
         if operation not in self._kin_rows:
-            self._kin_rows[operation] = np.array([self._evidence.kinship(at, b) for b in self._right])
+            self._kin_rows[operation] = np.array([self._evidence.correspondence(at, b) for b in self._right])
         return self._kin_rows[operation]
 
 
@@ -226,14 +226,14 @@ def _labels(evidence: Evidence, calls: list[int], is_target: bool) -> Ints:
 
 
 def _from(mine: Ints, theirs: Ints) -> Floats:
-    """Points for inputs that come from pairs; operands may stand the other way round."""
+    """Return the points for inputs that come from pairs; operands may be exchanged."""
     straight = _points(mine, theirs)
     crossed = _points(mine[[1, 0, 2]], theirs) - 0.3
     return np.maximum(straight, crossed)
 
 
 def _points(mine: Ints, theirs: Ints) -> Floats:
-    """Return `mine` has the labels of the inputs of one call, `theirs` those of several."""
+    """Return the points of labels: `mine` has those of the inputs of one call, `theirs` those of several."""
     known = (mine != NONE).any(-1) & (theirs != NONE).any(-1)
     equal = ((mine[:, :, None] == theirs[:, :, None, :]) & (mine != NONE)[:, :, None]).any((-1, -2))
     return np.asarray(2.0 * equal.sum(-1) - 2.0 * (known & ~equal).sum(-1), float)
@@ -263,7 +263,7 @@ def _last(side: Side, at: int) -> str:
 class Counterpart:
     """Target call `target` and golden call `golden`, as positions in `Dump.calls`, are the same step of the program.
 
-    `confidence` is in (0, 1]: 1.0 only for what the user fixed. `reason` says in words what speaks for the pair.
+    `confidence` is in (0, 1]: 1.0 only for pairs of the user. `reason` is the evidence as a sentence.
     """
 
     target: int
@@ -274,10 +274,10 @@ class Counterpart:
 
 @dataclass(frozen=True)
 class Counterparts:
-    """Everything that was found: `calls` rises in `target`, and each target stands in one pair at most.
+    """The result of the search: `calls` increases in `target`, and each target is in at most one pair.
 
-    Several targets share a golden call only where their parameters together are its own: query, key and value of a
-    fused projection. `ambiguous` maps a target call without partner to the golden calls that it could be, best first.
+    Several targets share a golden call only if their parameters together are its own: query, key and value of a fused
+    projection. `ambiguous` has for a target call without a counterpart the candidates of the golden, best first.
     """
 
     calls: tuple[Counterpart, ...]
@@ -285,7 +285,7 @@ class Counterparts:
 
     @property
     def golden_of(self) -> dict[int, int]:
-        """Target position to golden position."""
+        """Return golden position by target position."""
         return {pair.target: pair.golden for pair in self.calls}
 
 
@@ -315,11 +315,11 @@ _REASONS = {
     "takers": (0.85, "paired calls use their results"),
     "order": (0.0, "at the same place in the order of execution"),
 }
-"""Confidence and reason of a step; by order, the confidence depends on what agrees."""
+"""Confidence and reason of a step; for pairs by order, the confidence depends on the values that agree."""
 
 
 def words(evidence: Evidence, target: int, cause: Basis) -> tuple[float, str]:
-    """Confidence and reason of a pair."""
+    """Return confidence and reason of a pair."""
     mine, theirs = evidence.features
     golden = evidence.golden_of[target]
     if cause.by == "inside":
@@ -338,7 +338,7 @@ def words(evidence: Evidence, target: int, cause: Basis) -> tuple[float, str]:
         if ins:
             parts.append("same input values")
             unsure *= 0.7
-    if evidence.kinship(target, golden) >= KIN:
+    if evidence.correspondence(target, golden) >= CORRESPONDING:
         is_module = evidence.target.names[target].kind == "cell"
         parts.append("classes correspond" if is_module else "the functions correspond")
     if mine.out_shape[target] == theirs.out_shape[golden]:

@@ -1,14 +1,14 @@
-"""Find counterparts: leaf modules, then what holds them, then the calls inside and between.
+"""Find counterparts: leaf modules, then the modules around them, then the calls inside and between.
 
-1. Leaf modules that alone hold the same parameters are pairs wherever they stand, then those whose results and inputs
-   agree in value with those of one other alone. Modules whose parameters are one parameter on the other side (query,
-   key and value against one projection) are fused.
-2. The runs between them are aligned in execution order.
+1. Leaf modules that alone have the same parameters are pairs anywhere, then those whose results and inputs agree in
+   value with those of only one other. Modules whose parameters are one parameter on the other side (query, key and
+   value against one projection) are fused.
+2. The sequences between them are aligned in execution order.
 3. Containers are paired by the paired leaves below them.
 4. Functions, methods and primitives are paired inside the innermost pair of modules around them, between the pairs of
-   modules there, by the same two steps; then, by values that no other call of the dump gives, those that run inside a
-   module on one side and beside it on the other.
-5. What contradicts the flow of tensors is taken back. Backward calls follow their forward calls, gradients of
+   modules there, by the same two steps; then, by values that no other call of the dump returns, those that run inside
+   a module on one side and outside of it on the other.
+5. Pairs that contradict the flow of tensors are undone. Backward calls follow their forward calls, gradients of
    parameters their modules.
 """
 
@@ -29,23 +29,23 @@ from .features import UNLIKELY, Features, Numbers
 from .score import Basis, Counterpart, Counterparts, Evidence, words
 
 LEAST_COMMON = 0.6
-"""Part of the paired leaves below either container that must be below both."""
+"""Share of the paired leaves below either container that must be below both."""
 
 MOST_PARTS = 8
-"""Parts of a fused module that are tried together."""
+"""Maximum number of parts of a fused module."""
 
 ROUNDS = 4
-"""How often the whole is gone through again with what was found: where tensors come from is known better then."""
+"""Number of rounds with the pairs of the previous ones: the origins of tensors are better known then."""
 
 WEAK = frozenset(("values", "order", "use", "moved"))
-"""Steps of the search whose pairs give way to what takes the results of a call."""
+"""Steps of the search whose pairs are replaced if the consumers of the results contradict them."""
 
 
 def pair_containers(evidence: Evidence) -> list[tuple[int, int, float]]:
-    """Containers with the same paired leaves below them, and how much of them they share; from the inside out.
+    """Return containers with the same paired leaves below them, and the share of them in common; from the inside out.
 
-    Wrappers around one module hold the same leaves as it does: chains of equal length are paired from the outside in,
-    others where result and class single one out.
+    Wrappers around one module have the same leaves: chains of equal length are paired from the outside in, others if
+    result and class identify one.
     """
     golden_of = evidence.golden_of
     below = _below(evidence.target, golden_of), _below(evidence.golden, evidence.target_of)
@@ -69,7 +69,7 @@ def pair_containers(evidence: Evidence) -> list[tuple[int, int, float]]:
         shares = {c: best_of[c][0] for c in back[likeliest[0]]}
         most = max(shares.values())
         chain = [c for c in chain if shares[c] == most]
-        done |= {a, *chain}  # what shares less came first where it stands inside of what shares most
+        done |= {a, *chain}  # containers with a smaller share came first if they are inside of that with the largest
         found += [(c, b, most) for c, b in _join(evidence, sorted(chain), sorted(likeliest))]
     return found
 
@@ -89,14 +89,15 @@ def _below(side: Side, pair_of: list[int]) -> dict[int, list[int]]:
     leaves = set(side.leaves)
     found: dict[int, list[int]] = {at: [] for at in side.modules if at not in leaves}
     for leaf in side.leaves:
-        # A layer with an activation of its own is no container.
+        # A layer with its own activation is not a container.
         for outer in set(side.enclosing(leaf)) & found.keys() if pair_of[leaf] != NONE else ():
             found[outer].append(leaf)
     return found
 
 
 def _join(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[int, int]]:
-    """Return calls end from the inside out, so position is depth within one chain; several runs of one stay apart."""
+    """Return pairs of calls, which end from the inside out, so that position is depth within one chain; several runs of
+    one are kept separate."""
     if len(mine) == len(theirs):
         pairs = zip(mine, theirs, strict=True)
         return [(a, b) for a, b in pairs if evidence.golden_of[a] == evidence.target_of[b] == NONE]
@@ -113,21 +114,22 @@ def _points(evidence: Evidence, a: int, b: int) -> float:
     out, ins = evidence.agrees(a, b)
     shape = mine.out_shape[a] == theirs.out_shape[b] and mine.in_shapes[a] == theirs.in_shapes[b]
     named = evidence.target.names[a].path.rpartition(".")[2] == evidence.golden.names[b].path.rpartition(".")[2]
-    kin = max(evidence.kinship(a, b), UNLIKELY)
+    kin = max(evidence.correspondence(a, b), UNLIKELY)
     return float(shape) + float(out) + min(1, ins) + 0.8 * kin + 0.3 * named
 
 
 def fused(evidence: Evidence) -> Iterator[tuple[list[int], int]]:
-    """Runs of target modules without partner that are given one tensor, and the one golden module that they make up.
+    """Yield sequences of target modules without counterparts that have one input, and the one golden module of which
+    they are the parts.
 
-    The lengths must add up, and the values or the place: parameters that were updated add up no more to the bit.
+    The lengths must add up, and the values or the place must agree: updated parameters do not add up bitwise.
     """
     _, right = evidence.open((), evidence.golden.leaves)
     right = [b for b in right if evidence.golden.tensors(b).parameters]
     taken: set[int] = set()
     for run in _with_one_input(evidence):
         for b in right:
-            if b not in taken and all(evidence.are_kin(a, b) for a in run) and _make_up(evidence, run, b):
+            if b not in taken and all(evidence.correspond(a, b) for a in run) and _make_up(evidence, run, b):
                 taken.add(b)
                 yield run, b
                 break
@@ -136,8 +138,8 @@ def fused(evidence: Evidence) -> Iterator[tuple[list[int], int]]:
 def fused_modules(
     target: Dump, golden: Dump, pairs: Iterable[tuple[int, int]]
 ) -> tuple[list[tuple[list[int], int]], list[tuple[list[int], int]]]:
-    """Modules of one framework that several modules of the other side make up, where other calls are `pairs`: target
-    parts with their golden whole, and golden parts with their target whole."""
+    """Return modules of one framework of which several modules of the other side are the parts, if other calls are
+    `pairs`: target parts with their golden whole, and golden parts with their target whole."""
     sides, numbers = (Side(target), Side(golden)), Numbers()
     flows = Dataflow(sides[0]), Dataflow(sides[1])
     evidence = Evidence(*sides, flows, (Features(sides[0], flows[0], numbers), Features(sides[1], flows[1], numbers)))
@@ -147,7 +149,7 @@ def fused_modules(
 
 
 def _with_one_input(evidence: Evidence) -> Iterator[list[int]]:
-    """Target modules without partner, inside one module, that are given the same values."""
+    """Yield target modules without counterparts, inside one module, that have the same input values."""
     side, runs = evidence.target, defaultdict[tuple[int, object], list[int]](list)
     for at in side.leaves:
         tensors = side.tensors(at)
@@ -157,7 +159,7 @@ def _with_one_input(evidence: Evidence) -> Iterator[list[int]]:
 
 
 def _make_up(evidence: Evidence, run: list[int], b: int) -> bool:
-    """Return whether the parameters of a run are parts of those of a golden module, one behind the other."""
+    """Return whether the parameters of a sequence are consecutive parts of those of a golden module."""
     whole = evidence.golden.tensors(b).parameters
     parts = [evidence.target.tensors(a).parameters for a in run]
     if any(len(part) != len(whole) for part in parts):
@@ -199,7 +201,7 @@ def _same_neighbours(evidence: Evidence, run: list[int], b: int) -> bool:
 
 
 def _same_place(evidence: Evidence, run: list[int], b: int) -> bool:
-    """Return whether the modules around are a pair, inside which no other module without partner has the whole's
+    """Return whether the modules around are a pair, inside which no other module without a counterpart has the whole's
     shapes."""
     mine, theirs, side = evidence.target.outer(run[0]), evidence.golden.outer(b), evidence.golden
     if NONE in (mine, theirs) or evidence.golden_of[mine] != theirs:
@@ -236,10 +238,10 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
 
 
 def find_counterparts(target: Dump, golden: Dump, *, fixed: Mapping[int, int] | None = None) -> Counterparts:
-    """Pair the calls of two dumps of one network, by everything but their names.
+    """Pair the calls of two dumps of one network, by everything except their names.
 
-    `fixed` are pairs that the user fixed, as positions in `calls`; they are kept and guide the rest. What several
-    calls could be stays without partner and stands in `ambiguous`.
+    `fixed` are pairs of the user, as positions in `calls`; they are kept and guide the others. A call with several
+    candidates has no counterpart and is in `ambiguous`.
     """
     search = _Search(target, golden)
     search.fix(fixed or {})
@@ -252,7 +254,7 @@ def find_counterparts(target: Dump, golden: Dump, *, fixed: Mapping[int, int] | 
         if len(search.because) == known:
             break
     search.pair_across()
-    search.take_back()
+    search.undo_contradicted()
     return search.result()
 
 
@@ -266,7 +268,8 @@ class _Search:
         self.roles = Roles(self.target, flows[0]), Roles(self.golden, flows[1])
         self.because: dict[int, Basis] = {}
         self.fused: set[int] = set()  # target positions, and golden ones inverted
-        self.parts: dict[int, tuple[int, ...]] = {}  # a fused target and what makes it up: no pairs, results differ
+        # a fused target and its parts: not pairs, since their results differ
+        self.parts: dict[int, tuple[int, ...]] = {}
 
     def fix(self, fixed: Mapping[int, int]) -> None:
         for a, b in fixed.items():
@@ -293,7 +296,7 @@ class _Search:
 
     def pair_leaves(self) -> None:
         self._fill(*self._whole(self.target.leaves, self.golden.leaves))
-        self._fuse()  # again: where digests are all there is, the modules around tell it
+        self._fuse()  # again: if there are only digests, the modules around identify it
 
     def pair_containers(self) -> None:
         for a, b, common in pair_containers(self.evidence):
@@ -319,7 +322,8 @@ class _Search:
             self._join(by_results(self.evidence, mine, theirs), "results")
 
     def pair_across(self) -> None:
-        """Functions of other pairs of modules: what one side does at the end of a block the other does behind it."""
+        """Pair functions of different pairs of modules: steps at the end of a block on one side are after it on the
+        other."""
         every = [sorted(at for calls in self._by_context(n).values() for at in calls) for n in (0, 1)]
         sides = zip((self.target, self.golden), every, strict=True)
         self._join_values(*([at for at in calls if side.names[at].kind == "api"] for side, calls in sides))
@@ -338,8 +342,8 @@ class _Search:
                 self._part(target_of[b])
         self._join([(a, b) for b, a in back if a != NONE], "takers")
 
-    def take_back(self) -> None:
-        """Pairs whose tensors come from calls of other pairs are none, unless more than order made them."""
+    def undo_contradicted(self) -> None:
+        """Undo pairs whose tensors come from calls of other pairs, unless they were made by more than order."""
         for a, reason in list(self.because.items()):
             is_by_order = reason.by in ("order", "use", "takers")
             if is_by_order and self.evidence.is_contradicted(a, self.evidence.golden_of[a]):
@@ -351,7 +355,8 @@ class _Search:
             for a, reason in self.because.items()
         ]
         found += follow(self.evidence, found)
-        # For calls without partner the kin ones of the other side at the same place of the program, best first.
+        # For calls without counterparts, the corresponding ones of the other side at the same place of the program,
+        # best first.
         open_calls = dict(candidates(self.evidence, *self._whole(self.target.leaves, self.golden.leaves)))
         for _, mine, theirs in self._contexts():
             open_calls.update(candidates(self.evidence, mine, theirs))
@@ -364,12 +369,13 @@ class _Search:
                 self._join([(a, b)], "values")
 
     def _join_inputs(self, left: list[int], right: list[int]) -> dict[int, int]:
-        """Joins what is kin and gives one shape; of the rest, and of primitives, more of a layer may follow."""
+        """Pair calls that correspond and return one shape; other calls, and primitives, may be followed by more of a
+        layer."""
         phantoms = {}
         mine, theirs = self.evidence.features
         for a, b in by_inputs(self.evidence, *self.evidence.open(left, right)):
             stems = self.target.names[a].stem, self.golden.names[b].stem
-            is_same = self.evidence.are_kin(a, b) and mine.out_shape[a] == theirs.out_shape[b]
+            is_same = self.evidence.correspond(a, b) and mine.out_shape[a] == theirs.out_shape[b]
             if is_same and not any(stem.startswith("Primitive.") for stem in stems):
                 self._join([(a, b)], "inputs")
             else:
@@ -397,13 +403,13 @@ class _Search:
                 continue
             enclosing = side.enclosing(at)
             if any((~outer if which else outer) in self.fused for outer in enclosing):
-                continue  # what goes on inside a part is no part of what goes on inside the whole
+                continue  # calls inside a part are not calls inside the whole
             around = next((outer for outer in enclosing if pair_of[outer] != NONE), NONE)
             found[around if which or around == NONE else pair_of[around]].append(at)
         return found
 
     def _whole(self, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
-        """Without fused modules: they stand at several places at once."""
+        """Return the calls without fused modules, which are at several places at the same time."""
         return [a for a in left if a not in self.fused], [b for b in right if ~b not in self.fused]
 
     def _part(self, a: int) -> None:

@@ -1,6 +1,6 @@
 """Collective calls of one rank, and which calls of different ranks are one exchange.
 
-Which calls communicate, and what is known from their arguments (the group, the root, the other rank):
+Calls that communicate, with group, root and other rank from their arguments:
 
 | functions of | named |
 |---|---|
@@ -10,9 +10,9 @@ Which calls communicate, and what is known from their arguments (the group, the 
 
 The backward of the others is recorded as passing a gradient on, so it exchanges nothing (how-to/comparing/ranks.md).
 
-A rank's summary is made where the rank is compared, and travels; so it is small, and holds plain values only. The layer
-of an exchange is one more than the highest of those before it on the ranks that take part: so what can have had an
-influence on another call never stands in a later layer than that.
+A rank's summary is made where the rank is compared, and sent to another process; so it is small, and contains only
+plain values. The layer of an exchange is one more than the highest of earlier ones on its ranks: so a call that can
+have influenced another call is never in a later layer than that.
 """
 
 from collections import Counter, defaultdict, deque
@@ -25,19 +25,19 @@ from msprobe.compare.core.buffers import BATCH, function_of, is_buffer
 from msprobe.store.record import Call, Record
 
 Traffic = Literal["all", "from_one", "to_one", "send", "receive"]
-"""Whose data reach whom: everyone's everyone, the root's everyone, everyone's the root, or one's one."""
+"""Direction of data: from all ranks to all, from the root, to the root, or from one rank to another."""
 
 Group = tuple[int, ...] | str | None
-"""The ranks of a group, its name where only that was recorded, None for the group of all."""
+"""The ranks of a group, its name if only that was recorded, None for the group of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """A call that communicates.
 
-    `word` is equal on all ranks that take part. `peer` is the root of `from_one` and `to_one`, the other rank of `send`
-    and `receive`, -1 where it is not known (`recv` from anyone). `input_differs` and `result_differs` say whether what
-    went in and what came out differs between target and golden.
+    `word` is equal on all ranks of the exchange. `peer` is the root of `from_one` and `to_one`, the other rank of
+    `send` and `receive`, -1 if unknown (`recv` from any rank). `input_differs` and `result_differs`: input or result
+    differs between target and golden.
     """
 
     name: str
@@ -49,18 +49,18 @@ class Exchange:
     result_differs: bool = False
 
     def gives(self, rank: int) -> bool:
-        """Return whether a rank puts data in; otherwise its input is a buffer to be filled."""
+        """Return whether a rank contributes data; otherwise its input is a buffer to be filled."""
         return self.traffic in ("all", "send", "to_one") or (self.traffic == "from_one" and self.peer == rank)
 
     def takes(self, rank: int) -> bool:
-        """Return whether data come out at a rank."""
+        """Return whether a rank receives data."""
         return self.traffic in ("all", "receive", "from_one") or (self.traffic == "to_one" and self.peer == rank)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A call as it is reported: its values on the target's side with our verdicts, the cells around it from the
-    outermost on and itself, and its stack."""
+    """A call as it is reported: its values on the target's side with verdicts, the cells around it from the outermost
+    on, the call itself, and its stack."""
 
     name: str
     data_info: Mapping[str, object]
@@ -70,9 +70,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class RankSummary:
-    """One rank: its exchanges, and the first differing call before each of them and behind the last, empty for none.
+    """One rank: its exchanges, and the first differing call before each of them and after the last, empty for none.
 
-    So `between` has one entry more than `exchanges`. `nodes` are the calls that the search may name.
+    So `between` has one entry more than `exchanges`. `nodes` are the calls that the search may report.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -81,7 +81,7 @@ class RankSummary:
 
 
 _WORDS = ("send", "recv", "broadcast", "reduce", "gather", "scatter", "all_to_all")
-"""What a function that communicates has in its name: `all_reduce`, `isend`, `_all_gather_base`..."""
+"""Parts of the names of functions that communicate: `all_reduce`, `isend`, `_all_gather_base`..."""
 
 _PRIMITIVES = {
     "AllReduce": "all_reduce",
@@ -90,17 +90,17 @@ _PRIMITIVES = {
     "AlltoAll": "all_to_all",
     "AlltoAllV": "all_to_all",
 }
-"""The primitives of which something is known without their attributes: no dump has the root or the other rank."""
+"""The primitives that are known without their attributes: dumps do not contain the root or the other rank."""
 
 _ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 _WORLD = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "gloo_world_group")
 _REDUCTIONS = ("sum", "max", "min", "prod", "avg")
-"""Texts that stand among the arguments and are no names of groups."""
+"""Strings among the arguments that are not names of groups."""
 
 
 def word_of(call: str) -> str:
-    """What a call does, `all_reduce`, where it communicates; else an empty text."""
+    """Return the operation of a call, such as `all_reduce`, if it communicates; otherwise an empty string."""
     if call.startswith("Primitive.") and (name := names.parse(call)).kind == "api":
         return _PRIMITIVES.get(name.stem.rsplit(".", 1)[-1], "")
     function = function_of(call)
@@ -108,7 +108,7 @@ def word_of(call: str) -> str:
 
 
 def traffic_of(word: str) -> Traffic:
-    """Whose data reach whom."""
+    """Return the direction of data of an operation."""
     if any(whole in word for whole in _ALL):
         return "all"
     if "send" in word:
@@ -119,10 +119,10 @@ def traffic_of(word: str) -> Traffic:
 
 
 def exchanges_of(call: Call, word: str) -> tuple[Exchange, ...]:
-    """Return the exchanges of one call: one, or of a batch one for each of its operations.
+    """Return the exchanges of one call: one, or for a batch one for each of its operations.
 
-    The root is 0 by default, as in MindSpore. A primitive's backward exchanges the other way round,
-    which again is from everyone to everyone.
+    The root is 0 by default, as in MindSpore. A primitive's backward exchanges in the opposite direction, which is from
+    all ranks to all again.
     """
     inputs = [record for record in call.records if record.part == "input"]
     group = _group(inputs)
@@ -138,7 +138,7 @@ def exchanges_of(call: Call, word: str) -> tuple[Exchange, ...]:
 
 
 def fills(word: str, path: Sequence[str], inputs: Sequence[Record]) -> bool:
-    """Return whether an input of a call is a buffer, whose value before the call means nothing."""
+    """Return whether an input of a call is a buffer, whose value before the call is meaningless."""
     tensors = (record.path for record in inputs if record.part == "input" and record.kind == "tensor")
     beside = (*path[:-1], "op")
     operation = next((record.value for record in inputs if record.path == beside), None) if word == BATCH else None
@@ -169,7 +169,7 @@ def _group(inputs: Sequence[Record]) -> Group:
 
 
 def _peer(inputs: Sequence[Record], group: Group, default: int) -> int:
-    """Return the root or the other rank: of the keywords that name one, else the first number among the arguments."""
+    """Return the root or the other rank: from keywords for it, otherwise the first number among the arguments."""
     numbers = {r.path[0]: r.value for r in inputs if r.kind == "value" and type(r.value) is int and len(r.path) == 1}
     for key in ("src", "dst"):
         if key in numbers:
@@ -181,14 +181,14 @@ def _peer(inputs: Sequence[Record], group: Group, default: int) -> int:
 
 
 At = tuple[int, int]
-"""A rank, and the place of an exchange in its summary."""
+"""A rank, and the position of an exchange in its summary."""
 
 
 @dataclass(frozen=True)
 class Connected:
-    """The layer of every exchange, from 1 on; and on which ranks it took part, each with its place there.
+    """The layer of every exchange, from 1 on; and its ranks, each with its position there.
 
-    `partners` of what is received are its sender; an exchange with no entry has none.
+    `partners` of a receiving exchange are its sender; an exchange without an entry has none.
     """
 
     summaries: Mapping[int, RankSummary]
@@ -196,7 +196,7 @@ class Connected:
     partners: Mapping[At, Sequence[At]]
 
     def sources(self, rank: int, n: int) -> list[At]:
-        """Where the data that come out of an exchange were put in, on other ranks."""
+        """Return where, on other ranks, the data that come out of an exchange were contributed."""
         others = [(r, m) for r, m in self.partners.get((rank, n), ()) if r != rank]
         return [(r, m) for r, m in others if self.summaries[r].exchanges[m].gives(r)]
 
@@ -205,12 +205,12 @@ def connect(summaries: Mapping[int, RankSummary]) -> Connected:
     """Join the exchanges of all ranks.
 
     The n-th call of one name within one group, with one root, is the same exchange on all its ranks; the n-th message
-    from one rank to another is the n-th that is received there. What has no partner stands alone.
+    from one rank to another is the n-th that is received there. An exchange without a counterpart remains alone.
     """
     every = {(rank, n): summary.exchanges[n] for rank, summary in sorted(summaries.items()) for n in _as_made(summary)}
     joined = _collectives(every, frozenset(summaries))
     sent = _messages(every, sorted(summaries))
-    # One list for all members: of hundreds of ranks there are too many pairs to be kept.
+    # One list for all members: hundreds of ranks have too many pairs to store.
     partners = {member: members for members in joined for member in members}
     unmatched = [[at] for at, exchange in every.items() if exchange.traffic in ("send", "receive")]
     layers = _layers([*joined, *unmatched], sent)
@@ -218,10 +218,10 @@ def connect(summaries: Mapping[int, RankSummary]) -> Connected:
 
 
 def _as_made(summary: RankSummary) -> Iterator[int]:
-    """Yield the places of a rank's exchanges, those of one function in the order in which they were made.
+    """Yield the positions of a rank's exchanges, those of one function in the order of their calls.
 
-    A dump has calls behind handles in the order in which they were waited for, which need not be the same on all ranks;
-    their numbers say in which they were made.
+    A dump has asynchronous calls in the order in which they were waited for, which may differ between ranks; their
+    numbers have the order of the calls.
     """
     places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     parsed = [names.parse(exchange.name) for exchange in summary.exchanges]
@@ -248,7 +248,7 @@ def _collectives(every: Mapping[At, Exchange], ranks: frozenset[int]) -> list[li
 
 
 def _messages(every: Mapping[At, Exchange], ranks: Sequence[int]) -> dict[At, At]:
-    """Receiver -> sender of every message that has both; who receives from anyone takes what is left over."""
+    """Return sender by receiver of every message that has both; a receiver from any rank takes a remaining one."""
     waiting: defaultdict[tuple[int, int, str], deque[At]] = defaultdict(deque)
     for at, exchange in every.items():
         if exchange.traffic == "send":
@@ -264,10 +264,10 @@ def _messages(every: Mapping[At, Exchange], ranks: Sequence[int]) -> dict[At, At
 
 
 def _layers(knots: Sequence[Sequence[At]], sent: Mapping[At, At]) -> Mapping[At, int]:
-    """Return the layers of what is one exchange each, going along all ranks at once.
+    """Return the layers of all exchanges, following all ranks in parallel.
 
-    Stories that contradict each other (exchanges that wait for each other crosswise, because one of them was not
-    recorded somewhere) are gone along all the same: then the first that waits does not any longer.
+    Contradictory orders (exchanges that wait for each other, because one of them was not recorded somewhere) are
+    resolved: the first waiting exchange no longer waits.
     """
     knot_of = {at: number for number, members in enumerate(knots) for at in members}
     after: list[list[int]] = [[] for _ in knots]

@@ -1,8 +1,8 @@
 """Search the first differing call among all ranks, and write it as `-da` does.
 
 Every call has a place (layer, number): calls before the first exchange are in layer 0, an exchange opens its layer with
-number 0, the differing calls behind it go on with 1. So what differs before any communication comes first, then what
-differs between exchanges, and last what differs behind the last exchange of the longest chain.
+number 0, the differing calls after it continue with 1. So calls that differ before any communication come first, then
+those between exchanges, and last those after the last exchange of the longest chain.
 """
 
 import json
@@ -39,8 +39,7 @@ def node_of(comparison: Comparison, event: Event) -> Node:
 
 
 def _data(call: JudgedCall, event: Event) -> dict[str, object]:
-    """Return the values of a call, under the keys that its entry in dump.json has; nested ones stand flat, with their
-    path."""
+    """Return the values of a call, under the keys of its entry in dump.json; nested ones are flat, with their path."""
     is_backward = event.direction == "backward"
     args: list[object] = []
     kwargs: dict[str, list[object]] = {}
@@ -60,7 +59,7 @@ def _data(call: JudgedCall, event: Event) -> dict[str, object]:
 
 
 def _item(judged: Judged) -> dict[str, object]:
-    """Return a value of the target, or of the golden where the target has none."""
+    """Return a value of the target, or of the golden if the target has none."""
     record = judged.pair.record
     item: dict[str, object] = {"full_op_name": record.name, "type": record.type}
     if record.kind == "tensor":
@@ -91,11 +90,11 @@ class First:
 def first_over_ranks(summaries: Mapping[int, RankSummary], connected: Connected | None = None) -> list[First]:
     """Return the calls that differ first, by rank: one, or several whose place is the same.
 
-    `connected` is how the exchanges of these ranks are joined, where that is known: it is the same whatever differs.
+    `connected` is the join of the exchanges of these ranks, if that is known: it does not depend on differences.
 
-    What a rank received through an exchange is never named: an exchange whose result differs is named only where
-    nothing that differs was put in, on any rank of which that is known. An exchange that differing data are put into is
-    named only where no call before it differs on that rank: they come from what was not recorded.
+    Data that a rank received through an exchange are never reported: an exchange whose result differs is reported only
+    if no contributed data differ, on any rank for which that is known. An exchange with differing input is reported
+    only if no earlier call on that rank differs: the input then comes from unrecorded code.
     """
     connected = connected or connect(summaries)
     found = {rank: entry for rank in sorted(summaries) if (entry := _first(rank, summaries, connected))}
@@ -120,21 +119,21 @@ def _first(rank: int, summaries: Mapping[int, RankSummary], connected: Connected
 
 
 _IGNORED = (*UNINITIALISED, "fill", "fill_", "__setitem__")
-"""Calls that are never named: what they return was in memory before, or is written into it."""
+"""Calls that are never reported: their result was in memory before, or is written into it."""
 
 
 def summarise(comparison: Comparison, located: Located) -> RankSummary:
-    """What the search over ranks must know of one rank.
+    """Return the data of one rank for the search over ranks.
 
-    A call differs where one of its outputs is in error, or where a difference begins (`locate`). An input or output of
-    an exchange differs where it is in error, or where a difference begins or is propagated.
+    A call differs if one of its outputs is an error, or if it is a divergence (`locate`). An input or output of an
+    exchange differs if it is an error, or if a difference originates or is propagated there.
     """
     flags = _Flags(comparison, located)
     if not flags.any:
         return _clean(comparison)
     exchanges: list[Exchange] = []
     between = [""]
-    values: list[Event] = []  # what the search may name: all up to where it ends on this rank
+    values: list[Event] = []  # calls that the search may report: all up to where it ends on this rank
     is_sure = False
     for event in events(comparison.pairs):
         word = word_of(event.called) if comparison.pairs.target_calls[event.place] >= 0 else ""
@@ -155,7 +154,7 @@ def summarise(comparison: Comparison, located: Located) -> RankSummary:
 
 
 def _clean(comparison: Comparison) -> RankSummary:
-    """Return the summary of a rank on which nothing differs; other ranks' summaries are compared with it."""
+    """Return the summary of a rank without differences; the summaries of other ranks are compared with it."""
     dump = comparison.target
     communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
     exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
@@ -163,7 +162,7 @@ def _clean(comparison: Comparison) -> RankSummary:
 
 
 def _ends_search(exchange: Exchange) -> bool:
-    """Return whether nothing behind an exchange will be named on this rank, whichever rank it is."""
+    """Return whether no call after an exchange will be reported on this rank, for any rank."""
     is_input = exchange.input_differs and exchange.traffic in ("all", "send", "to_one")
     return is_input or (exchange.result_differs and exchange.traffic in ("all", "receive", "from_one"))
 
@@ -192,9 +191,9 @@ class _Flags:
         return names.parse(event.called).stem.rsplit(".", 1)[-1] not in _IGNORED
 
     def marked(self, event: Event, word: str) -> Iterator[Exchange]:
-        """Yield the exchanges of a call, with what of it differs."""
+        """Yield the exchanges of a call, with the parts of it that differ."""
         call = self._calls[event.place].calls.target
-        assert call is not None  # asked for those of the target only
+        assert call is not None  # requested only for those of the target
         differing = (self._pairs.pair(row).record.path for row in event.rows if self._inputs[row])
         inputs = any(not fills(word, path, call.records) for path in differing)
         for exchange in exchanges_of(call, word):
@@ -202,8 +201,7 @@ class _Flags:
 
 
 def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, list[object]]:
-    """Return `{"rank_1": [{"op_name", "data_info", "construct_info", "stack_info"}]}`, the form that msprobe 26
-    writes."""
+    """Return `{"rank_1": [{"op_name", "data_info", "construct_info", "stack_info"}]}`, as msprobe 26 writes it."""
     ranks: dict[str, list[object]] = {}
     for first in found:
         node = first.node
@@ -218,10 +216,10 @@ def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, lis
 
 
 def write_calls(path: Path, comparison: Comparison, located: Located) -> None:
-    """Write `{call: {"is_same": bool, "op_items": [rows by heading]}}`, call by call as the rows are made.
+    """Write `{call: {"is_same": bool, "op_items": [rows by heading]}}`, call by call as the rows are created.
 
-    A call is the same where none of its results is in error. A call of the golden only whose name the target has too
-    stands there as `golden {name}`.
+    A call is the same if none of its results is an error. A golden-only call whose name the target also has is written
+    as `golden {name}`.
     """
     titles = [column.title for column in columns_of(comparison, False)]
     call_of = comparison.pairs.call_of.tolist()

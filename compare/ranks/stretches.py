@@ -1,8 +1,9 @@
-"""The calls of one rank between its exchanges, each stretch with a digest; how early a rank can differ by itself.
+"""The calls of one rank between its exchanges, each stretch with a digest; the earliest place at which a rank can
+differ.
 
-A stretch stands where `RankSummary.between` has its entry: the calls before the first exchange, then each exchange with
-the calls behind it. Of two dumps with the same calls the first stretch with two digests says how early the search over
-ranks can name a call of this rank at all, without a look at the dumps.
+Stretches correspond to entries of `RankSummary.between`: the calls before the first exchange, then each exchange with
+the calls after it. For two dumps with the same calls, the first stretch with different digests is the earliest that the
+search over ranks can report for this rank, without reading the dumps.
 """
 
 from collections.abc import Sequence
@@ -31,5 +32,5 @@ def stretches(comparison: Comparison, digests: Sequence[bytes]) -> tuple[str, ..
 
 
 def earliest(connected: Connected, rank: int, stretch: int) -> Place:
-    """Return the first place that a call of a rank can have which stands in this stretch or a later one."""
+    """Return the first place of a call of a rank in this stretch or a later one."""
     return (connected.layers[rank, stretch - 1], 0) if stretch else (0, 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msprobe.base.names import Name
 from msprobe.compare.counterparts.dump_view import NONE, Side
-from msprobe.compare.counterparts.features import STRANGERS, operations
+from msprobe.compare.counterparts.features import UNRELATED, operations
 from msprobe.compare.counterparts.score import Counterpart, Counterparts
 from msprobe.compare.match.records import Records
 from msprobe.compare.match.user_mapping import placed_calls
@@ -89,7 +89,7 @@ class _Files:
             pairs = [pair for pair, _, theirs in every if theirs.stem == other]
             places = [self._places(pairs, part) for part in ("input", "output")]
             is_numbered = all(mine.number == theirs.number for _, mine, theirs in every if theirs.stem == other)
-            is_one = operations(stem, other, (self._sides[0].framework, self._sides[1].framework)) > STRANGERS
+            is_one = operations(stem, other, (self._sides[0].framework, self._sides[1].framework)) > UNRELATED
             is_clear = is_one and is_numbered and len(stems) == 1 and back[other] == {stem} and None not in places
             mark = "" if is_clear else "# "
             apart = "; their numbers or arguments do not always correspond, but the rows of the data mapping do"

@@ -1,4 +1,4 @@
-"""Units put together: their chunks by number, what of several ranks is one exchange, and findings with their unit."""
+"""Combine units: their chunks by number, exchanges between ranks, and findings with their unit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,18 +13,18 @@ from msprobe.report.file import Chunks
 from .unit import PackedUnit
 
 _MOST_BYTES = 27_000_000
-"""Of all units in one report: what is beyond is left out of units without a finding, the last first. First details,
-then links."""
+"""Maximum size of all units in one report: beyond it, units without a finding lose data, the last first: details, then
+links."""
 
 _MOST_OF_STATES = 21_000_000
-"""Of these for states, so that some details fit."""
+"""Part of it for states, so that some details fit."""
 
 _MOST_MEETINGS = 150_000
-"""Calls in meetings: they are in the head, which is read before anything is shown."""
+"""Maximum number of calls in exchanges: they are in the head, which is read before anything is displayed."""
 
 
 class Assembly:
-    """The units of a report in the making."""
+    """The units of a report while it is written."""
 
     def __init__(self) -> None:
         self.chunks = Chunks()
@@ -34,14 +34,13 @@ class Assembly:
         self.meetings: tuple[Meeting, ...] = ()
 
     def add(self, packed: PackedUnit, unit: Unit) -> int:
-        """Return the number of a unit, whose chunks are put in by `finish`; `unit` is what the head says of it
-        besides."""
+        """Return the number of a unit, whose chunks are added by `finish`; `unit` is its other data in the head."""
         self.units.append(unit)
         self.packed.append(packed)
         return len(self.units) - 1
 
     def finish(self) -> None:
-        """Number the chunks of all units: what is looked at first stands first."""
+        """Number the chunks of all units: those that are read first come first."""
         states = self._states()
         kept = self._kept(_MOST_BYTES - sum(map(len, states)))
         for at, (packed, unit) in enumerate(zip(self.packed, self.units, strict=True)):
@@ -66,16 +65,16 @@ class Assembly:
 
     @property
     def calls(self) -> int:
-        """Return how many calls all units have."""
+        """Return the number of calls of all units."""
         return sum(packed.calls for packed in self.packed)
 
     @property
     def in_detail(self) -> int:
-        """Of how many calls the records are there."""
+        """Return the number of calls with records."""
         return self._detailed
 
     def detailed(self, kept: Iterable[int]) -> int:
-        """Of how many calls of some units the records are there."""
+        """Return the number of calls of some units with records."""
         return sum(self.packed[at].details.calls for at in kept)
 
     @property
@@ -84,7 +83,7 @@ class Assembly:
         return sorted(range(len(self.packed)), key=lambda at: (not self.packed[at].beginnings, at))
 
     def _states(self) -> list[bytes]:
-        """Return the states of all units, as many without links as need be."""
+        """Return the states of all units; links are left out of as few units as necessary."""
         states = [packed.state for packed in self.packed]
         size, without = sum(map(len, states)), 0
         for at in reversed(self._by_importance):
@@ -106,7 +105,7 @@ class Assembly:
         return states
 
     def _kept(self, most: int) -> set[int]:
-        """Return the units whose details fit into so many bytes; the most important one has its own in any case."""
+        """Return the units whose details fit into this size; the most important one always has its details."""
         kept: set[int] = set()
         size = 0
         for at in self._by_importance:
@@ -117,7 +116,7 @@ class Assembly:
         return kept
 
     def placed(self, found: Iterable[Finding], unit: int) -> tuple[Finding, ...]:
-        """Findings of a unit, with its number, and its step and rank where the dump does not say them."""
+        """Return the findings of a unit, with its number, and its step and rank if the dump does not contain them."""
         held = self.units[unit]
         return tuple(
             one.placed(
@@ -129,14 +128,14 @@ class Assembly:
         )
 
     def meet(self, units: Mapping[int, int], summaries: Mapping[int, RankSummary]) -> None:
-        """Add what the ranks of one step exchange; `units` are the units by rank."""
+        """Add the exchanges of the ranks of one step; `units` are the units by rank."""
         shown = {rank: summary for rank, summary in summaries.items() if rank in units}
         if len(shown) < 2:
             return
         found: dict[tuple[tuple[int, int], ...], None] = {}
         for receiver, members in connect(shown).partners.items():
             if len(members) == 1 and members[0] != receiver:
-                members = (members[0], receiver)  # a message: who sends, who receives
+                members = (members[0], receiver)  # a message: sender, receiver
             found[tuple(members)] = None
         made = [meeting for members in found if (meeting := self._meeting(members, units, shown)) is not None]
         made.sort(key=lambda meeting: min(call for _, call in meeting.calls))
@@ -164,7 +163,8 @@ class Assembly:
         return Meeting(exchange.word, shown, role) if len(shown) > 1 else None
 
     def merged(self) -> Words:
-        """Why the ranks of a step are shown one by one, where they make different calls; else an empty text."""
+        """Return why the ranks of a step are displayed individually, if they make different calls; otherwise an empty
+        text."""
         by_step: dict[tuple[str, int | None], dict[bytes, list[int]]] = {}
         for packed, unit in zip(self.packed, self.units, strict=True):
             if unit.rank is not None:
@@ -182,6 +182,6 @@ class Assembly:
 
 
 def label_of(label: str, step: int | None, rank: int | None) -> str:
-    """Return `step 0, rank 1`, where there is no other label."""
+    """Return `step 0, rank 1`, if there is no other label."""
     words = ("" if step is None else f"step {step}", "" if rank is None else f"rank {rank}")
     return label or ", ".join(filter(None, words)) or "the dump"

@@ -1,4 +1,4 @@
-"""Findings as a report shows them: with the records that speak for them and the user's source lines."""
+"""Findings of a report: with the records that are their evidence, and the user's source lines."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,10 +28,10 @@ from .details import place_of, tensor_of
 from .links import Link
 
 _SHOWN = 5
-"""Records that are evidence, and calls that could not be judged."""
+"""Number of records that are evidence, and of calls that could not be judged."""
 
 MOST = 50
-"""Findings of one unit, and harmless differences, that a report lists."""
+"""Number of findings of one unit, and of harmless differences, that a report lists."""
 
 
 def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state: State) -> tuple[Finding, ...]:
@@ -50,7 +50,7 @@ def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state
 
 
 def harmless(comparison: Comparison) -> tuple[Finding, ...]:
-    """Where differences originate that die out, by pair of records."""
+    """Return the harmless differences, by pair of records."""
     rows = () if comparison.noise is None else comparison.noise.harmless
     found = []
     for row in islice(rows, MOST):
@@ -69,7 +69,7 @@ def harmless(comparison: Comparison) -> tuple[Finding, ...]:
 
 
 def differing_calls(comparison: Comparison, located: Located) -> frozenset[int]:
-    """Return the calls with a record that differs: beyond what is allowed, or along the dataflow."""
+    """Return the calls with a record that differs: beyond the tolerance, or along the dataflow."""
     rows = np.isin(comparison.grades, _WRONG)
     rows[list(located.roles)] = True
     return frozenset(np.unique(comparison.pairs.call_of[rows]).tolist())
@@ -78,14 +78,14 @@ def differing_calls(comparison: Comparison, located: Located) -> frozenset[int]:
 def _beginning(
     finding: Divergence, comparison: Comparison, located: Located, place: int | None, to_loss: bool | None
 ) -> Finding:
-    """Return one finding; `place` is the pair of calls where it stands."""
+    """Return one finding; `place` is its pair of calls."""
     made = finding_of(finding, comparison.target.step, comparison.target.rank)
     evidence = tuple(_evidence(finding, comparison, located, place))
     return replace(made.placed(call=place), evidence=evidence, reaches_loss=to_loss)
 
 
 def _evidence(finding: Divergence, comparison: Comparison, located: Located, place: int | None) -> Iterator[Words]:
-    """Yield the records of the call that differ and why, and what could not be judged before it."""
+    """Yield the records of the call that differ and why, and earlier calls that could not be judged."""
     if isinstance(finding.evidence, Between):
         yield kind_phrase(finding)
     rows = () if place is None else comparison.pairs.rows(place)
@@ -103,18 +103,18 @@ def _evidence(finding: Divergence, comparison: Comparison, located: Located, pla
 
 
 def _two_sided(comparison: Comparison, rows: Iterable[int]) -> Iterator[Words]:
-    """Why records differ."""
+    """Yield why records differ."""
     for row in rows:
         reasons = comparison.reasons_at(row)
         text = reasons_phrase(reasons) or phrase("differs within tolerance")
-        if any(reason.why is Why.VALUES for reason in reasons[:1]):  # says the place
+        if any(reason.why is Why.VALUES for reason in reasons[:1]):  # has the place
             yield phrase("{reasons}.", reasons=text)
         else:
             yield phrase("{place}: {reasons}.", place=path_of(comparison.pairs.pair(row).record), reasons=text)
 
 
 def _one_sided(comparison: Comparison, rows: Iterable[int], side: str) -> Iterator[Words]:
-    """What a call that one side alone makes gets and gives there."""
+    """Yield the inputs and outputs of a call that only one side makes."""
     dump, _, rows_of_side = comparison.sides[side]
     for at in (int(rows_of_side[row]) for row in rows):
         if at >= 0:
@@ -130,7 +130,7 @@ _WRONG = GRADES.index("warning"), GRADES.index("error")
 
 
 class Reach:
-    """Whether differences reach the loss along the dataflow: the last forward call that gives a single number."""
+    """Whether differences reach the loss along the dataflow: the last forward call that returns a single number."""
 
     def __init__(self, calls: UnitCalls, links: Sequence[Link], differing: frozenset[int]) -> None:
         self._calls, self._differing = calls, differing
@@ -143,8 +143,8 @@ class Reach:
         self._loss = _loss(calls)
 
     def loss(self, number: int) -> bool | None:
-        """Return whether the loss receives a difference of this call; None where there is no loss, or it differs and no
-        way there was recorded."""
+        """Return whether the loss receives a difference of this call; None if there is no loss, or it differs and no
+        path to it was recorded."""
         if self._loss is None or self._calls.parsed[number].direction != "forward":
             return None
         if self._loss not in self._differing:
@@ -162,7 +162,7 @@ class Reach:
 
 
 def _loss(calls: UnitCalls) -> int | None:
-    """Return the last forward call whose one floating output has a single element, the innermost of them."""
+    """Return the last forward call whose only floating-point output has a single element, the innermost of them."""
     side = calls.target
     columns = side.dump.columns
     around = set(calls.parents)

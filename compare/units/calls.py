@@ -1,4 +1,4 @@
-"""The calls that a report shows of a unit: those of a comparison, or of a dump alone, by number."""
+"""The calls of a unit that a report displays: those of a comparison, or of a single dump, by number."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,24 +13,26 @@ from msprobe.store.record import Dump
 
 @dataclass(frozen=True)
 class Side:
-    """One dump, and which call of it stands at each number, -1 for none."""
+    """One dump, and its call for each number, -1 for none."""
 
     dump: Dump
     calls: Ints
 
     @cached_property
     def number(self) -> Ints:
-        """By call of the dump: its number, the first of several; -1 where it is not shown."""
+        """Return by call of the dump its number, the first of several; -1 if it is not displayed."""
         found = np.full(len(self.dump.columns.names), -1, np.int64)
         shown = np.flatnonzero(self.calls >= 0)[::-1]
-        found[self.calls[shown]] = shown  # of several the first remains
+        found[self.calls[shown]] = shown  # the first of several remains
         return found
 
     @cached_property
     def parents(self) -> list[int]:
-        """By call of the dump: the call around it, -1 at the top. Where a backward call has none that was recorded, it
-        is the backward of what is around its forward; gradients of parameters are inside their cell's last backward, or
-        where there are several of them in the next one."""
+        """Return by call of the dump the call around it, -1 at the top.
+
+        A backward call without a recorded one is inside the backward of the call around its forward; gradients of
+        parameters are inside their cell's last backward, or if there are several of them, in the next one.
+        """
         dump = self.dump
         found = list(dump.parents)
         backward: dict[str, list[int]] = {}
@@ -52,9 +54,9 @@ class Side:
 
 @dataclass(frozen=True)
 class UnitCalls:
-    """All calls of a unit in execution order: of a comparison both sides', of a dump alone the target's.
+    """All calls of a unit in execution order: of a comparison those of both sides, of a single dump the target's.
 
-    `family` is what they are of: `dump`, `kernels`, or saves.
+    `family` is their type: `dump`, `kernels`, or saves.
     """
 
     target: Side
@@ -75,7 +77,7 @@ class UnitCalls:
         return len(self.target.calls)
 
     def side(self, number: int) -> tuple[Side, int]:
-        """Return the side whose name a call has, and its place in that dump."""
+        """Return the side whose name a call has, and its position in that dump."""
         call = int(self.target.calls[number])
         if call >= 0 or self.golden is None:
             return self.target, call
@@ -83,12 +85,12 @@ class UnitCalls:
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """Return the target's names; of calls that only the golden makes, the golden's."""
+        """Return the target's names; the golden's for calls that only the golden makes."""
         return [side.dump.columns.names[at] for side, at in map(self.side, range(len(self)))]
 
     @cached_property
     def parsed(self) -> Sequence[Name]:
-        """Return the names, taken apart."""
+        """Return the parsed names."""
         return [parse(name) for name in self.names]
 
     @cached_property

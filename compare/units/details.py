@@ -1,6 +1,6 @@
-"""The details of a unit: the records of its calls, as far as the budget of bytes reaches.
+"""The details of a unit: the records of its calls, within the budget of bytes.
 
-First all calls that differ, then those around them and beside them in the dataflow, then the others in order.
+First come all calls that differ, then those around them and next to them in the dataflow, then the others in order.
 """
 
 import zlib
@@ -25,11 +25,11 @@ from .links import Link
 from .state import SEVERITY, letters
 
 _CHUNK = 150_000
-"""Bytes of JSON in one chunk: a page decodes it at a click."""
+"""Bytes of JSON in one chunk: a page decodes one per click."""
 
 _SAMPLE = 1 << 16
 
-_DIGITS = 9  # of float32 they are all
+_DIGITS = 9  # digits: for float32 these are all
 
 _LONGEST = 2000  # characters of a value
 
@@ -40,12 +40,12 @@ _LEFT_OUT = frozenset(
         *("NPU MD5", "BENCH MD5", "NPU_Stack_Info", "Data_name", "Verdict", "Reason"),
     )
 )
-"""Columns of the sheet that a record shows elsewhere."""
+"""Columns of the sheet that a record displays elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A packed chunk of details, and the first call that it may hold."""
+    """A packed chunk of details, and the first call that it may contain."""
 
     first: int
     packed: bytes
@@ -53,15 +53,15 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Budgeted:
-    """The chunks of a unit's details, and how many calls are in them."""
+    """The chunks of a unit's details, and the number of calls in them."""
 
     chunks: tuple[Chunk, ...]
     calls: int
 
 
 def details(order: Iterable[int], of_calls: Callable[[Sequence[int]], Iterator[CallDetails]], budget: int) -> Budgeted:
-    """Return the details of calls in their order of importance, until so many bytes are used up. `of_calls` gives those
-    of some calls, one after the other."""
+    """Return the details of calls in their order of importance, up to a number of bytes. `of_calls` yields those of
+    some calls."""
     texts: dict[int, bytes] = {}
     size, squeezed = 0, zlib.compressobj(1)
     waiting = bytearray()
@@ -107,7 +107,8 @@ def _packed(texts: Mapping[int, bytes], numbers: Sequence[int]) -> bytes:
 
 
 def by_importance(verdicts: str, calls: UnitCalls, links: Sequence[Link], first: Sequence[int]) -> Iterator[int]:
-    """Yield all calls: `first`, those that differ, those around and beside these in the dataflow, the rest in order."""
+    """Yield all calls: `first`, those that differ, those around and next to these in the dataflow, the rest in
+    order."""
     differing = [at for at, letter in enumerate(verdicts) if SEVERITY.index(letter) >= SEVERITY.index("n")]
     differing += [at for at, letter in enumerate(verdicts) if letter == "h"]
     chosen = dict.fromkeys((*first, *(around for at in first for around in calls.around(at)), *differing))
@@ -121,7 +122,7 @@ def by_importance(verdicts: str, calls: UnitCalls, links: Sequence[Link], first:
 
 
 class OfComparison:
-    """Makes the details of calls of a comparison."""
+    """Creates the details of calls of a comparison."""
 
     def __init__(self, comparison: Comparison, located: Located, calls: UnitCalls) -> None:
         self._comparison, self._located, self._calls = comparison, located, calls
@@ -158,13 +159,13 @@ class OfComparison:
         )
 
     def _stacks(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the stacks of both sides; of the golden only where it is another."""
+        """Return the stacks of both sides; that of the golden only if it differs."""
         ours, theirs = self._calls.stack(number), self._calls.stack(number, of_golden=True)
         return ours, () if theirs == ours else theirs
 
 
 class OfDump:
-    """Makes the details of calls of a dump alone."""
+    """Creates the details of calls of a single dump."""
 
     def __init__(self, calls: UnitCalls) -> None:
         self._calls = calls
@@ -182,7 +183,7 @@ class OfDump:
 
 
 def place_of(columns: Columns, row: int) -> str:
-    """Where a record stands in its call: `output.0`."""
+    """Return the place of a record in its call: `output.0`."""
     return ".".join((PARTS[columns.part[row]], *columns.path_of(row)))
 
 
@@ -200,11 +201,11 @@ def tensor_of(columns: Columns, row: int, described: Statistics | None = None) -
 
 
 def _number(value: object, dtype: str = "") -> float | str | None:
-    """Return a number with the digits that its dtype holds; what a page has no number for as text."""
+    """Return a number with the digits that its dtype has; one that a page cannot represent as text."""
     if value is None:
         return value
     if type(value) is bool:
-        return str(value)  # a page has numbers and texts; what is neither it would take for infinite
+        return str(value)  # a page has numbers and texts; it would treat other values as infinite
     if type(value) is float:
         return value if value - value != 0 or "64" in dtype or "128" in dtype else float(f"{value:.{_DIGITS}g}")
     return value if type(value) is int and abs(value) < 1 << 53 else str(value)
@@ -215,7 +216,7 @@ def _cell(cell: Cell) -> float | str | None:
 
 
 def limits_of(reasons: Iterable[Reason]) -> str:
-    """What was allowed, where a reason says it."""
+    """Return the allowed difference, if a reason has it."""
     found = dict.fromkeys(_allowed(reason) for reason in reasons if reason.allowed)
     return "; ".join(found)
 

@@ -1,4 +1,4 @@
-"""The layout of a unit: its calls' names, what they are, and how they are nested."""
+"""The layout of a unit: the names and types of its calls, and their nesting."""
 
 from collections.abc import Sequence
 
@@ -47,16 +47,16 @@ def _kind(name: names.Name, family: str) -> str:
 
 
 def _classes(parsed: Sequence[names.Name]) -> tuple[str, ...]:
-    """Return the classes of cells, empty for everything else; none at all where there are no cells."""
+    """Return the classes of cells, empty for all other calls; nothing at all if there are no cells."""
     found = tuple(name.stem.rsplit(".", 1)[-1] if name.kind in ("cell", "parameters_grad") else "" for name in parsed)
     return found if any(found) else ()
 
 
 def micro_steps(parsed: Sequence[names.Name], parents: Sequence[int], kinds: str) -> tuple[int, ...]:
-    """Return the micro step of each call; empty where there is one.
+    """Return the micro step of each call; empty if there is one.
 
-    At the top a module that is called forward behind one that was called backward begins a new one (what stands inside
-    goes with what is around it).
+    At the top level, a module that is called forward after one that was called backward begins a new one (calls inside
+    belong to the call around them).
     """
     number, is_behind_backward = 0, False
     found = [-1] * len(parsed)
@@ -82,7 +82,7 @@ def micro_steps(parsed: Sequence[names.Name], parents: Sequence[int], kinds: str
 
 
 def _golden_names(calls: UnitCalls) -> tuple[str, ...]:
-    """Return the golden's names where they are others than the target's, else empty texts; none where all are equal."""
+    """Return the golden's names if they differ from the target's, otherwise empty texts; nothing if all are equal."""
     golden = calls.golden
     if golden is None:
         return ()

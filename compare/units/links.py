@@ -1,4 +1,4 @@
-"""Which recorded output each input of a unit's calls is, by the dataflow graph of the target."""
+"""The recorded output that is the same tensor as each input of a unit's calls, by the dataflow graph of the target."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ Link = tuple[int, str, int, str]
 
 
 def links_of(side: Side) -> tuple[Link, ...]:
-    """Return the links between the calls that are shown, by their numbers, in the order of the inputs."""
+    """Return the links between displayed calls, by their numbers, in the order of the inputs."""
     graph, number = Graph(side.dump), side.number.tolist()
     names = _Places(graph.columns)
     found: list[Link] = []
@@ -28,7 +28,7 @@ def links_of(side: Side) -> tuple[Link, ...]:
 
 
 def links_of_both(calls: UnitCalls) -> tuple[Link, ...]:
-    """Return the target's links, and the golden's of the calls that it alone makes."""
+    """Return the target's links, and the golden's for calls that only the golden makes."""
     found = links_of(calls.target)
     alone = calls.target.calls < 0
     if calls.golden is None or not alone.any():
@@ -38,7 +38,7 @@ def links_of_both(calls: UnitCalls) -> tuple[Link, ...]:
 
 
 def _made_of(graph: Graph, call: int, row: int) -> Iterator[int]:
-    """Yield the rows that an input was made of: one output, or of an incoming gradient what its users passed on."""
+    """Yield the rows that an input is: one output, or for an incoming gradient the contributions of the users."""
     if graph.names[call].direction == "backward":
         yield from graph.contributions(row)[0]
         return
@@ -48,7 +48,7 @@ def _made_of(graph: Graph, call: int, row: int) -> Iterator[int]:
 
 
 class _Places:
-    """The places of rows in their calls, as texts; rows of many calls have one."""
+    """The places of rows in their calls, as texts; rows of many calls share one."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns

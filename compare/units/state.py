@@ -1,4 +1,4 @@
-"""The state of a unit: what was found at each call, by the verdicts and measures of the comparison."""
+"""The state of a unit: the result for each call, by the verdicts and measures of the comparison."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _DIGITS = 3
 
 
 def state_of(comparison: Comparison, calls: UnitCalls) -> UnitState:
-    """What a comparison found at each of its calls."""
+    """Return the result of a comparison for each of its calls."""
     numbers = Distances(comparison)
     return UnitState(
         "".join(verdicts(comparison)),
@@ -40,7 +40,7 @@ def state_of(comparison: Comparison, calls: UnitCalls) -> UnitState:
 
 
 def state_of_dump(calls: UnitCalls) -> UnitState:
-    """Return the state of a dump alone, of which nothing was judged."""
+    """Return the state of a single dump, which is not judged."""
     return UnitState("." * len(calls), overflow=overflow_of(calls.target), links=links_of(calls.target))
 
 
@@ -53,7 +53,7 @@ def overflow_of(side: Side) -> str:
 
 
 def letters(comparison: Comparison) -> NDArray[np.uint8]:
-    """By pair of records: the place of its verdict's letter in `SEVERITY`."""
+    """Return by pair of records the position of its verdict's letter in `SEVERITY`."""
     place = {grade: SEVERITY.index(letter) for grade, letter in (("pass", "p"), ("warning", "w"), ("error", "e"))}
     found = np.array([place.get(grade, SEVERITY.index("u")) for grade in GRADES], np.uint8)[comparison.grades]
     is_open = comparison.grades == GRADES.index("unjudged")
@@ -64,7 +64,7 @@ def letters(comparison: Comparison) -> NDArray[np.uint8]:
 
 
 def verdicts(comparison: Comparison) -> Sequence[str]:
-    """By call: the letter of the worst of its records; of a call of one side, that it is unmatched."""
+    """Return by call the letter of the worst of its records; for a call of one side, that it is unmatched."""
     pairs = comparison.pairs
     worst = np.zeros(len(pairs), np.uint8)
     np.maximum.at(worst, pairs.call_of, letters(comparison))
@@ -74,13 +74,13 @@ def verdicts(comparison: Comparison) -> Sequence[str]:
 
 
 class Distances:
-    """How far each pair of records is apart, as it was judged; NaN where nothing was measured.
+    """Distances of each pair of records, as they were judged; NaN without measures.
 
     | | |
     |---|---|
-    | `excess` | distance from what was allowed, 1 at it: by noise where that decided, else by the standard |
+    | `excess` | difference in units of the allowed one: that of noise if it decided, otherwise that of the standard |
     | `error` | relative error: norm of the difference over the golden's; by statistics that of the norms |
-    | `noise` | what of the error noise explains |
+    | `noise` | part of the error that noise explains |
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -123,7 +123,8 @@ class Distances:
                 self.error[row] = math.inf
 
     def _by_reasons(self, row: int, reasons: Iterable[Reason]) -> None:
-        """What only the reasons say: a share of the scale between two frameworks, an excess of odd statistics."""
+        """Enter values that only the reasons have: relative to the scale between two frameworks, an excess of unusual
+        statistics."""
         for reason in reasons:
             if reason.why is Why.SCALE and isinstance(reason.allowed, float) and reason.allowed:
                 self.excess[row] = reason.amount / reason.allowed
@@ -131,8 +132,8 @@ class Distances:
                 self.excess[row] = reason.excess
 
     def _by_evidence(self, row: int, evidence: Evidence, state: State) -> None:
-        """What is noise is held to its bound, and so is what diverges within the standard; the standard judges the
-        rest."""
+        """Enter the excess of noise, and of divergences within the standard, over their bounds; the standard applies to
+        others."""
         found = math.nan
         if math.isfinite(evidence.residual) and evidence.bound > 0:
             found = evidence.residual / evidence.bound
@@ -155,7 +156,7 @@ def _by_call(comparison: Comparison, values: Floats) -> Floats:
 
 
 def _column(values: Floats) -> tuple[float | str | None, ...]:
-    """Return the values with few digits; None for NaN, and nothing at all where all are."""
+    """Return the values with few digits; None for NaN, and nothing at all if all are."""
     if np.isnan(values).all():
         return ()
     return tuple(None if v != v else 0 if v == 0 else float(f"{v:.{_DIGITS}g}") for v in values.tolist())

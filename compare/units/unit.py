@@ -1,4 +1,4 @@
-"""One unit of a report, made where its dumps are: packed chunks, and what the head says of it."""
+"""One unit of a report, created where its dumps are: packed chunks, and its data in the head."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from .state import state_of, state_of_dump
 class PackedUnit:
     """A unit that can be sent between processes.
 
-    `exchanges` are the calls of the exchanges of a `RankSummary`, by number. Beginnings have their call, and not yet
+    `exchanges` are the calls of the exchanges of a `RankSummary`, by number. Findings have their call, and not yet
     their unit. `calls` and `detailed` count calls.
     """
 
@@ -45,7 +45,7 @@ class PackedUnit:
 def unit_of(
     comparison: Comparison, located: Located, summary: RankSummary | None, family: str, most: int
 ) -> PackedUnit:
-    """Return a comparison as a unit of at most so many bytes of details; `family` is what the dumps are."""
+    """Return a comparison as a unit with details of at most this size; `family` is the type of the dumps."""
     calls = UnitCalls.of_pairs(comparison.pairs, family)
     state = state_of(comparison, calls)
     found = beginnings(comparison, located, calls, state)
@@ -66,7 +66,7 @@ def unit_of(
 
 
 def unit_of_dump(dump: Dump, family: str, most: int, named: Sequence[str] = ()) -> PackedUnit:
-    """Return a dump alone as a unit; `named` are calls whose details come first."""
+    """Return a single dump as a unit; `named` are calls whose details come first."""
     calls = UnitCalls.of_dump(dump, family)
     state = state_of_dump(calls)
     first = [dump.place[name] for name in named if name in dump.place]
@@ -84,7 +84,7 @@ def unit_of_dump(dump: Dump, family: str, most: int, named: Sequence[str] = ()) 
 
 
 def _exchanges(summary: RankSummary | None, calls: UnitCalls) -> tuple[int, ...]:
-    """Return the numbers of the calls of all exchanges, in the order of the summary; -1 where a call is not shown."""
+    """Return the numbers of the calls of all exchanges, in the order of the summary; -1 if a call is not displayed."""
     if summary is None:
         return ()
     side = calls.target
@@ -93,5 +93,5 @@ def _exchanges(summary: RankSummary | None, calls: UnitCalls) -> tuple[int, ...]
 
 
 def side_of(dump: Dump) -> Side:
-    """Where a dump is, and what it was made with."""
+    """Return the path of a dump, and its framework and versions."""
     return Side(dump.where, dump.framework, dump.level, dump.task, dict(dump.made_with))

@@ -8,9 +8,9 @@ import pytest
 from msprobe.compare.core.tensor import Tensor
 from msprobe.compare.counterparts.dump_view import Dataflow, Side
 from msprobe.compare.counterparts.features import (
-    KIN,
+    CORRESPONDING,
     MAYBE,
-    STRANGERS,
+    UNRELATED,
     UNLIKELY,
     classes,
     close,
@@ -59,16 +59,16 @@ def test_a_mean_near_zero_is_held_against_the_size_of_the_elements():
 
 
 def test_operations_correspond_by_the_table_or_by_their_word():
-    assert operations("Functional.softmax", "Functional.softmax", BOTH) == KIN
-    assert operations("Tensor.swapaxes", "Tensor.permute", BOTH) > STRANGERS
-    assert operations("Primitive.relu.ReLU", "Functional.relu", BOTH) > STRANGERS
-    assert operations("Functional.softmax", "Functional.relu", BOTH) == STRANGERS
-    assert operations("Functional.relu", "Primitive.relu.ReLU", ("pytorch", "mindspore")) > STRANGERS
+    assert operations("Functional.softmax", "Functional.softmax", BOTH) == CORRESPONDING
+    assert operations("Tensor.swapaxes", "Tensor.permute", BOTH) > UNRELATED
+    assert operations("Primitive.relu.ReLU", "Functional.relu", BOTH) > UNRELATED
+    assert operations("Functional.softmax", "Functional.relu", BOTH) == UNRELATED
+    assert operations("Functional.relu", "Primitive.relu.ReLU", ("pytorch", "mindspore")) > UNRELATED
 
 
 def test_layers_correspond_and_classes_of_the_user_may():
-    assert classes("Dense", "Linear", BOTH) == KIN
-    assert classes("Dense", "LayerNorm", BOTH) == STRANGERS
+    assert classes("Dense", "Linear", BOTH) == CORRESPONDING
+    assert classes("Dense", "LayerNorm", BOTH) == UNRELATED
     assert classes("Attention", "SelfAttention", BOTH) == MAYBE
     assert classes("Attention", "LayerNorm", BOTH) == UNLIKELY
 
