@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from .dump_view import ALTERNATIVES, NONE, Dataflow, Side
 from .features import (
-    INPUTS,
     CORRESPONDING,
+    INPUTS,
     SINGLY,
     UNRELATED,
     WITH_BIAS,

@@ -10,8 +10,8 @@ from msprobe.compare.counterparts.dump_view import Dataflow, Side
 from msprobe.compare.counterparts.features import (
     CORRESPONDING,
     MAYBE,
-    UNRELATED,
     UNLIKELY,
+    UNRELATED,
     classes,
     close,
     operations,
