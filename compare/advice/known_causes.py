@@ -1,7 +1,7 @@
-"""Known causes of differences: which of them the data of a finding fit, as one line to try first.
+"""Known causes of differences: those that fit the data of a finding, as one line to try first.
 
-Each cause is a row in `CAUSES`: a function that returns a sentence where the kind, operation, argument and evidence of
-the finding fit, and None otherwise. The first row that fits is printed. A cause is a suggestion, never a verdict.
+Each cause is a row in `CAUSES`: a function that returns a sentence if the kind, operation, argument and evidence of the
+finding fit, and None otherwise. The first row that fits is printed. A cause is a suggestion, never a verdict.
 """
 
 from collections.abc import Callable
@@ -42,15 +42,15 @@ _WARM_UP = "https://huggingface.co/docs/transformers/main_classes/optimizer_sche
 _OPTIMIZER_ARGUMENTS = {UpdateCause.EPS: "eps", UpdateCause.WEIGHT_DECAY: "weight_decay"}
 
 _TWO_ENDS = {("batch_norm", "momentum"), ("dropout", "p")}
-"""Arguments that a layer of MindSpore counts from the other end: 0.9 there is 0.1 in PyTorch."""
+"""Arguments whose complement MindSpore uses: 0.9 there is 0.1 in PyTorch."""
 
 _NEAR = 1e-3
-"""Up to here, relative, a number that was fitted or recorded as float32 is a default."""
+"""Relative difference up to which a number that was fitted or recorded as float32 is a default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A known cause that fits a finding: `text` says what to try, `source` where the cause is documented."""
+    """A known cause that fits a finding: `text` is the suggestion, `source` the documentation of the cause."""
 
     cause: str
     text: Words
@@ -62,14 +62,15 @@ class Hint:
         return phrase("Try: {what}", what=self.text)
 
     def as_object(self) -> dict[str, str]:
-        """Return it as the JSON files have it."""
+        """Return it in the form of the JSON files."""
         return {"cause": self.cause, "text": str(self.text), "source": self.source}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A finding with what its cause may depend on. `frameworks` are those of target and golden, `step` and `mode` what
-    is compared; `initial` is how many parameters of the target are not constant, as random initial weights are."""
+    """A finding with the data that its cause may depend on. `frameworks` are those of target and golden, `step` and
+    `mode` those of the comparison; `initial` is the number of parameters of the target that are not constant, as random
+    initial weights are."""
 
     finding: Divergence
     frameworks: tuple[str, str]
@@ -96,13 +97,13 @@ class Case:
 
     @cached_property
     def difference(self) -> Difference | None:
-        """Return the pair of records that differs, where the evidence is one."""
+        """Return the pair of records that differs, if the evidence is one."""
         found = getattr(self.finding.evidence, "difference", None)
         return found if isinstance(found, Difference) else None
 
     @cached_property
     def argument(self) -> str:
-        """Return the name of the argument that differs, in PyTorch's words; empty where it is no argument."""
+        """Return the name of the argument that differs, in PyTorch's terms; empty if it is not an argument."""
         if not isinstance(self.finding.evidence, Argument) or self.difference is None:
             return ""
         last = self.difference.place.rpartition(".")[2]
@@ -111,7 +112,7 @@ class Case:
 
     @cached_property
     def values(self) -> tuple[object, object] | None:
-        """Return the values of an argument on both sides; None where one of them has none."""
+        """Return the values of an argument on both sides; None if one of them has none."""
         reasons = self.difference.reasons if self.difference is not None else ()
         found: Reason | None = next((reason for reason in reasons if reason.why is Why.VALUES), None)
         return None if found is None else (found.target, found.golden)
@@ -128,7 +129,7 @@ class Case:
 
 
 def hint(comparison: Comparison, finding: Divergence | None) -> Hint | None:
-    """Return the known cause that fits the first finding of a comparison; None where none does."""
+    """Return the known cause that fits the first finding of a comparison; None if there is none."""
     if finding is None:
         return None
     dumps = comparison.target, comparison.golden
@@ -162,7 +163,7 @@ _Found = tuple[Phrase, str]
 
 
 def _default_of_argument(case: Case) -> _Found | None:
-    """Return an argument has the default of one side's framework, which is another on the other side."""
+    """Return the cause that an argument has the default of one side's framework, which differs on the other side."""
     if not case.argument or case.values is None or (case.operation, case.argument) in _TWO_ENDS:
         return None
     if pair := _defaults(case.operation, case.argument, case.frameworks, case.values):
@@ -171,8 +172,7 @@ def _default_of_argument(case: Case) -> _Found | None:
 
 
 def _default_of_layer(case: Case) -> _Found | None:
-    """Return a layer of two frameworks computes differently, and the defaults of a setting that no record has
-    differ."""
+    """Return the cause that a layer of two frameworks has different defaults of a setting that is not recorded."""
     evidence = case.finding.evidence
     if not isinstance(evidence, Computed) or evidence.is_beyond_inputs or len(set(case.frameworks)) == 1:
         return None
@@ -206,8 +206,8 @@ def _set_explicitly(argument: str, pair: tuple[Default, Default]) -> _Found:
 def _defaults(
     operation: str, argument: str, frameworks: tuple[str, str], values: tuple[object, object]
 ) -> tuple[Default, Default] | None:
-    """Return the defaults of both sides, where they differ and each value is one or one of them is: a layer that keeps
-    its default, and another that was written for the default of the other side."""
+    """Return the defaults of both sides, if they differ and both values, or one of them, are defaults: a layer that
+    keeps its default, and another that was written for the default of the other side."""
     rows = [tuple(defaults_of(operation, argument, framework)) for framework in frameworks]
     kept = [[row for row in side if _is(row.value, value)] for side, value in zip(rows, values, strict=True)]
     if all(kept):
@@ -232,7 +232,8 @@ def _is(value: object, other: object) -> bool:
 
 
 def _gelu(case: Case) -> _Found | None:
-    """GELU has two forms. A call that computes the other one differs by up to 5e-4, or is written out with tanh."""
+    """Return the cause that the two sides compute different forms of GELU, which differ by up to 5e-4, or one of which
+    is written out with tanh."""
     evidence = case.finding.evidence
     written = isinstance(evidence, OtherCall) and any(_word(name) == "tanh" for name in evidence.others)
     computes = isinstance(evidence, Computed) and not evidence.is_beyond_inputs and _is_of_gelu(case)
@@ -247,12 +248,12 @@ def _gelu(case: Case) -> _Found | None:
 
 
 _APPROXIMATED = {"gelu": 5e-3, "fast_gelu": 3e-2}
-"""By how much of its scale the result of another form differs at most. The tanh form is 5e-4 off and x * sigmoid(1.702
-x) 2.1e-2, evaluated on [-8, 8]; the rest is for rounding to bfloat16."""
+"""Largest difference of the result of another form, relative to its scale. That of the tanh form is 5e-4 and of x *
+sigmoid(1.702 x) 2.1e-2, evaluated on [-8, 8]; the rest is for rounding to bfloat16."""
 
 
 def _is_of_gelu(case: Case) -> bool:
-    """Return whether a difference is no greater than that of two forms of GELU, as far as its reasons have amounts."""
+    """Return whether a difference is at most that of two forms of GELU, as far as its reasons have amounts."""
     amounts = [r.amount for r in (case.difference.reasons if case.difference else ()) if r.amount]
     return all(amount <= _APPROXIMATED.get(case.operation, 0.0) for amount in amounts)
 
@@ -262,7 +263,7 @@ def _word(call: str) -> str:
 
 
 def _complement(case: Case) -> _Found | None:
-    """Return two values of an argument sum to 1: MindSpore and PyTorch count it from two ends."""
+    """Return the cause that two values of an argument sum to 1: MindSpore and PyTorch use complementary values."""
     is_of_two_ends = (case.operation, case.argument) in _TWO_ENDS
     if "mindspore" not in case.frameworks or not is_of_two_ends or case.values is None:
         return None
@@ -296,7 +297,7 @@ def _running_statistics(case: Case) -> _Found | None:
 
 
 def _bias_correction(case: Case) -> _Found | None:
-    """Return `mindspore.nn.AdamWeightDecay` leaves the bias of its moments as it is."""
+    """Return the cause that `mindspore.nn.AdamWeightDecay` does not correct the bias of its moments."""
     if (found := case.differs_in(UpdateCause.BIAS_CORRECTION)) is None:
         return None
     without = case.frameworks[0 if (found.factor or 0) > 1 else 1]
@@ -320,7 +321,8 @@ def _default_of_optimizer(case: Case) -> _Found | None:
 
 
 def _no_learning_rate(case: Case) -> _Found | None:
-    """No parameter at all is updated on one side: its learning rate is 0, as in the first step of a warm-up."""
+    """Return the cause that one side updates no parameter at all: its learning rate is 0, as in the first step of a
+    warm-up."""
     rate, source = case.differs_in(UpdateCause.LEARNING_RATE), _WARM_UP
     frozen = {UpdateCause.NOT_UPDATED: "target", UpdateCause.UPDATED_HERE: "golden"}
     side = next((frozen[d.cause] for d in case.differences if d.cause in frozen and not d.agreeing), "")
@@ -350,7 +352,7 @@ def _clipping(case: Case) -> _Found | None:
 
 
 def _random(case: Case) -> _Found | None:
-    if not case.is_random or case.finding.kind is not kinds.COMPUTES:  # an input of it may be as wrong as any
+    if not case.is_random or case.finding.kind is not kinds.COMPUTES:  # one of its inputs may equally be wrong
         return None
     return (
         phrase(
@@ -362,7 +364,8 @@ def _random(case: Case) -> _Found | None:
 
 
 def _initial_weights(case: Case) -> _Found | None:
-    """Most of the parameters that are not constant differ before any update: they were drawn with other seeds."""
+    """Return the cause that most of the parameters that are not constant differ before any update: they were drawn with
+    other seeds."""
     evidence = case.finding.evidence
     if not isinstance(evidence, Parameters) or case.step:
         return None
@@ -378,7 +381,8 @@ def _initial_weights(case: Case) -> _Found | None:
 
 
 def _order_of_samples(case: Case) -> _Found | None:
-    """Most of the integers that a run starts from differ: other samples, or another order of them."""
+    """Return the cause that most of the integers at the beginning of a run differ: other samples, or another order of
+    them."""
     evidence = case.finding.evidence
     if not isinstance(evidence, RunInput):
         return None
@@ -391,11 +395,11 @@ def _order_of_samples(case: Case) -> _Found | None:
 
 
 _MISSING_VALUES = {Missing.UNJUDGED_INPUTS, Missing.PRODUCER}
-"""Records that are there, and could not be judged by their statistics or digests."""
+"""Records that exist, and could not be judged by their statistics or digests."""
 
 
 def _more_data(case: Case) -> _Found | None:
-    """Statistics, or a later step alone, do not show the cause."""
+    """Return the cause that statistics, or a later step alone, are not sufficient."""
     evidence = case.finding.evidence
     is_later = (bool(case.step) and isinstance(evidence, Parameters)) or (
         isinstance(evidence, Updated) and evidence.judgement.lacks_step_before

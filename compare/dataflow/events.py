@@ -12,17 +12,19 @@ from msprobe.compare.judge.judged import Comparison, Judged
 from msprobe.compare.match.pairs import Pairs
 
 
-@dataclass(slots=True, eq=False)  # not frozen: one is made for every call, and freezing costs more than all else
+# not frozen: one is created for every call, and freezing would cost more than everything else
+@dataclass(slots=True, eq=False)
 class Event:
-    """One pair of calls, or an unmatched call; `place` is its place among the pairs.
+    """One pair of calls, or an unmatched call; `place` is its position among the pairs.
 
-    A backward call receives its incoming gradients (`own`), and what its forward received and returned. The gradients
-    of a cell's parameters are results of that cell's backward: `name` is then the backward call's, and `owners` are the
-    calls whose incoming gradients they come from. `key` is the name, told apart from a target's call of the same name
-    where only the golden makes the call; `keys` are those of the cells around it, innermost first, and `parents` their
-    names. `called` is the name of the call itself: that of the gradients where `name` is their owner's. `rows` are the
-    pairs of its records, by their rows. `is_matched`: both sides made this call; else `side` did. `forwards` are the
-    places of the forward calls of a backward call; `forward` is the first of those as an event.
+    The inputs of a backward call are its incoming gradients (`own`), and the inputs and outputs of its forward. The
+    gradients of a cell's parameters are results of that cell's backward: `name` is then the backward call's, and
+    `owners` are the calls whose incoming gradients they come from. `key` is the name, distinguished from a target's
+    call of the same name if only the golden makes the call; `keys` are those of the cells around it, innermost first,
+    and `parents` their names. `called` is the name of the call itself: that of the gradients if `name` is their
+    owner's. `rows` are the pairs of its records, by their rows. `is_matched`: both sides made this call; otherwise
+    `side` did. `forwards` are the places of the forward calls of a backward call; `forward` is the first of those as an
+    event.
     """
 
     at: int
@@ -51,7 +53,7 @@ class Event:
         return [row for place in places for row in comparison.pairs.rows(place) if is_input[row]]
 
     def own(self, comparison: Comparison) -> tuple[Judged, ...]:
-        """Return its own inputs, as `own_inputs`, with what was found of them."""
+        """Return its own inputs, as `own_inputs`, with their verdicts."""
         return tuple(map(comparison.judged, self.own_inputs(comparison)))
 
 
@@ -111,11 +113,11 @@ class _Sides:
         self._around: tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]] = ({}, {})
         self._of_golden: dict[str, str] = {}
         both = ((pairs.target_calls >= 0) & (pairs.golden_calls >= 0)).nonzero()[0].tolist()
-        if len(both) < len(pairs):  # else there is no call of the golden only
+        if len(both) < len(pairs):  # otherwise there is no golden-only call
             self._of_golden = {theirs[calls[1][at]].text: ours[calls[0][at]].text for at in both}
 
     def key(self, place: int, name: str) -> str:
-        """Return one name for one pair of calls, as numbers may have shifted between the sides: the target's.
+        """Return one name for a pair of calls, since numbers may differ between the sides: the target's.
 
         `name` is that of the side of the pair of calls at `place`.
         """
@@ -126,7 +128,7 @@ class _Sides:
         return names if self.is_of_target[place] else tuple(self.key(place, name) for name in names)
 
     def around(self, place: int, owner: str) -> tuple[str, ...]:
-        """Return the cells around the call at a place, innermost first; of gradients of parameters, around their
+        """Return the cells around the call at a place, innermost first; for gradients of parameters, around their
         `owner`."""
         side = 0 if self.is_of_target[place] else 1
         dump = self._dumps[side]
@@ -140,13 +142,13 @@ class _Sides:
 
 
 def _owners(called: Sequence[names.Name]) -> dict[int, list[int]]:
-    """Place of the gradients of a cell's parameters -> the places of the backward calls that they come from.
+    """Return by place of the gradients of a cell's parameters the places of the backward calls that they come from.
 
-    Where gradients are computed several times in a step, each has the calls of its own time. A time of a cell ends
-    where the cell is called forward after backward calls and gradients; calls that no gradients follow in a time of
-    their own belong to those before, whose place was reserved for what comes last.
+    If gradients are computed several times in a step, each has the calls of its own period. A period of a cell ends
+    when the cell is called forward after backward calls and gradients; calls that are followed by no gradients in their
+    period belong to earlier ones, whose place was reserved for the last ones.
     """
-    times: dict[str, list[tuple[list[int], list[int]]]] = {}  # by cell: the gradients and backward calls of each time
+    times: dict[str, list[tuple[list[int], list[int]]]] = {}  # by cell: the gradients and backward calls of each period
     for place, name in enumerate(called):
         if name.kind not in ("cell", "parameters_grad"):
             continue
@@ -164,8 +166,8 @@ def _owners(called: Sequence[names.Name]) -> dict[int, list[int]]:
             _, last = known.pop()
             known[-1][1].extend(last)
         for gradients, calls in known:
-            # Gradients stand just before their last backward call or behind it, as the last ones do; where two are of
-            # one call, both have it. The only gradients of a time have all its calls.
+            # Gradients are directly before their last backward call, or after it, as the last ones are; if two belong
+            # to one call, both have it. The only gradients of a period have all its calls.
             is_before = bool(calls and gradients) and gradients[-1] < calls[-1]
             begin = 0
             for place in gradients:
@@ -179,8 +181,8 @@ def _owners(called: Sequence[names.Name]) -> dict[int, list[int]]:
 def _in_execution_order(called: Sequence[names.Name], owners: dict[int, list[int]]) -> list[tuple[int, str]]:
     """Return every call, and for the gradients of a cell's parameters the backward call that they belong to.
 
-    The other tool reserves their place when the cell's forward ends, before any backward call. They arrive when the
-    backward of the cell is about to end, so they stand before the last backward call of their cell.
+    mindstudio-probe reserves their place when the cell's forward ends, before any backward call. They arrive when the
+    backward of the cell is about to end, so they come before the last backward call of their cell.
     """
     ordered: list[tuple[int, str]] = []
     waiting: dict[str, list[tuple[int, str]]] = {}

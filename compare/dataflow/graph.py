@@ -1,16 +1,16 @@
-"""The dataflow graph of one dump, over its tensor records: what made each input, and what uses each output.
+"""The dataflow graph of one dump, over its tensor records: the producer of each input, and the users of each output.
 
 | edge | from | to | found by |
 |---|---|---|---|
-| forward | an output | an input of a later call | the dump's `from` (reference/format.md page 2.3), else content |
+| forward | an output | an input of a later call | the dump's `from` (reference/format.md page 2.3), otherwise content |
 | alias | an output of a cell | the output of the call inside it that wrote it | content |
-| backward | an input gradient of each user of a tensor | the incoming gradient of its maker | forward edges |
+| backward | an input gradient of each user of a tensor | the incoming gradient of its producer | forward edges |
 
-Content: an input whose digest, or shape, dtype and statistics, equal those of an earlier result of the same dump came
-from there. That serves the other tool's dumps, and inputs that nothing tracked.
+Content: an input whose digest, or shape, dtype and statistics, equal those of an earlier result of the same dump comes
+from there. This is for dumps of mindstudio-probe, and for inputs that were not tracked.
 
-A cell inside which calls are recorded makes nothing itself: what uses its output uses the output of the call inside,
-and its own use of an input is that of the calls inside. So edges lead between the innermost calls.
+A cell inside which calls are recorded does not produce anything itself: users of its output use the output of the call
+inside, and its own use of an input is that of the calls inside. So edges connect the innermost calls.
 """
 
 from collections import defaultdict
@@ -30,12 +30,12 @@ Ints = NDArray[np.int64]
 _DIRECTIONS = ("forward", "backward", "")
 
 _NO_ROW, _ASK = -1, -2
-"""Instead of a row, in columns of rows: there is none, or it is looked up by itself."""
+"""Special values in columns of rows: there is no row, or it has to be looked up individually."""
 
 _UNKNOWN_ORIGIN: tuple[Origin, int] = ("unknown", -1)
 
 _DEEPEST = 256
-"""Cells inside cells that are followed together; a reader cuts what is deeper."""
+"""Maximum depth of nested cells that are followed together; a reader cuts deeper ones."""
 
 
 @cached_by_identity
@@ -49,12 +49,12 @@ def _made_by_content(dump: Dump) -> NDArray[np.int32]:
 
 
 class Graph:
-    """The dataflow graph of a dump. Rows and calls are places in its columns; values are looked up once asked."""
+    """The dataflow graph of a dump. Rows and calls are positions in its columns; values are looked up on first use."""
 
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
         self.columns, self.names = dump.columns, dump.names
-        # One element of a memoryview is read faster than one of an array, and is a number of Python.
+        # An element of a memoryview is read faster than one of an array, and is a Python number.
         self.call_of = np.repeat(np.arange(len(dump.names)), np.diff(dump.columns.starts)).data
         self._origins: dict[int, tuple[Origin, int]] = {}
         self._places: dict[int, dict[tuple[str, tuple[str, ...]], int]] = {}
@@ -79,30 +79,30 @@ class Graph:
         return next(self.outputs(call), -1) >= 0
 
     def mark(self, row: int) -> Identity | None:
-        """Equal for the records of this dump that are one tensor."""
+        """Return a key that is equal for the records of this dump that are one tensor."""
         tensor = tensor_of(self.columns, row)
         return None if tensor is None else tensor.exact
 
     @cached_property
     def numbers(self) -> "memoryview[int]":
-        """Return the marks of all rows as numbers; -1 for what is like nothing else."""
+        """Return the marks of all rows as numbers; -1 for tensors that are unique."""
         return _numbers(self.dump).data
 
     def passes_through(self, call: int) -> bool:
-        """Return whether the one output of a call is, to the bit and with its shape, a tensor that it received."""
+        """Return whether the only output of a call is bitwise equal, with its shape, to a tensor that it received."""
         outputs = list(self.outputs(call))
         mark = self.numbers[outputs[0]] if len(outputs) == 1 else -1
         return mark >= 0 and any(self.numbers[row] == mark for row in self.inputs(call))
 
     def only_arranges(self, call: int) -> bool:
-        """Return whether the one output of a call has the elements of an input, by their extremes and their norm."""
+        """Return whether the only output of a call has the elements of an input, by their extremes and their norm."""
         outputs, columns = list(self.outputs(call)), self.columns
         values = [(columns.max[row], columns.min[row], columns.norm[row]) for row in (*outputs, *self.inputs(call))]
         return len(outputs) == 1 and values[0] in values[1:]
 
     @cached_property
     def inside(self) -> dict[int, list[int]]:
-        """By cell: the calls recorded directly inside it, in order."""
+        """Return by cell the calls recorded directly inside it, in order."""
         found: dict[int, list[int]] = defaultdict(list)
         for at, parent in enumerate(self.dump.parents):
             if parent >= 0:
@@ -117,9 +117,9 @@ class Graph:
             yield call
 
     def source(self, row: int, call: int = -1) -> Source:
-        """Where an input came from: by the dump's `from`, else by content.
+        """Return the origin of an input: by the dump's `from`, otherwise by content.
 
-        `call` is the call that received it, where that is not the one that its row belongs to.
+        `call` is the call that received it, if that is not the one that its row belongs to.
         """
         columns = self.columns
         if call in (-1, self.call_of[row]) and self._made_by_content[row] == _NO_ROW:
@@ -144,15 +144,15 @@ class Graph:
 
     @cached_property
     def _parameters(self) -> dict[int, list[int]]:
-        """By mark: the parameters that are one tensor, rising."""
+        """Return by mark the parameters that are one tensor, in increasing order."""
         found: dict[int, list[int]] = defaultdict(list)
         for row in np.flatnonzero(np.frombuffer(self.columns.part, np.uint8) == PARAMETERS).tolist():
             found[self.numbers[row]].append(row)
         return found
 
     def _made_before(self, rows: Ints, calls: Ints) -> Ints:
-        """For each row with a mark the last output of that mark, of a call of the same direction before a call; -1 for
-        none."""
+        """Return for each row with a mark the last output with that mark, of a call of the same direction before a
+        call; -1 for none."""
         if not len(self._results):
             return np.full(len(rows), -1)
         size, keys = len(self.columns), self._keys(rows, calls)
@@ -163,28 +163,29 @@ class Graph:
 
     @cached_property
     def _made(self) -> "memoryview[int]":
-        """By row: the last output before its call that has its mark; -1 for none."""
+        """Return by row the last output before its call that has its mark; -1 for none."""
         found, rows = np.full(len(self.columns), -1), np.flatnonzero(np.asarray(self.numbers) >= 0)
         found[rows] = self._made_before(rows, np.asarray(self.call_of)[rows])
         return found.data
 
     def _keys(self, rows: Ints, calls: Ints) -> Ints:
-        """Marks of rows with directions of calls."""
+        """Return the keys of rows: their marks with the directions of their calls."""
         return np.asarray(self.numbers)[rows] * len(_DIRECTIONS) + self._directions[calls]
 
     @cached_property
     def _directions(self) -> Ints:
-        """By call: the place of its direction in `_DIRECTIONS`."""
+        """Return by call the position of its direction in `_DIRECTIONS`."""
         return np.array([_DIRECTIONS.index(name.direction) for name in self.names], np.int64)
 
     @cached_property
     def _results(self) -> Ints:
-        """Of every output that has a mark: its key, and its row, as one number, rising."""
+        """Return for every output that has a mark its key and its row, as one number, in increasing order."""
         rows = np.flatnonzero((np.frombuffer(self.columns.part, np.uint8) == OUTPUT) & (np.asarray(self.numbers) >= 0))
         return np.sort(self._keys(rows, np.asarray(self.call_of)[rows]) * len(self.columns) + rows)
 
     def origin(self, row: int) -> tuple[Origin, int]:
-        """What made an input of a forward call: its kind, and for a call the row of that output, else -1."""
+        """Return the producer of an input of a forward call: its kind, and for a call the row of that output, otherwise
+        -1."""
         made = self._made_by_content[row]
         if made == _NO_ROW:
             return _UNKNOWN_ORIGIN
@@ -197,11 +198,12 @@ class Graph:
 
     @cached_property
     def _made_by_content(self) -> "memoryview[int]":
-        """As `_find_made_by_content`, which is done once for a dump."""
+        """Return the result of `_find_made_by_content`, which is computed once for a dump."""
         return _made_by_content(self.dump).data
 
     def _find_made_by_content(self) -> NDArray[np.int32]:
-        """By row: the output that it is by content alone, `_NO_ROW` for none; `_ASK` where the dump tells more."""
+        """Return by row the output that is the same tensor by content alone, `_NO_ROW` for none; `_ASK` if the dump
+        contains more."""
         columns = self.columns
         are_told = np.frombuffer(columns.part, np.uint8) == PARAMETERS
         are_told |= np.fromiter(map(bool, columns.source), bool, len(columns))
@@ -209,8 +211,7 @@ class Graph:
         return np.where(are_told, _ASK, np.asarray(self._made)).astype(np.int32)
 
     def are_of_unknown_origin(self, rows: Ints) -> NDArray[np.bool_]:
-        """Return whether neither the dump nor the content of inputs tells where they came from: their `source` is
-        unknown."""
+        """Return whether neither the dump nor the content of inputs shows their origin: their `source` is unknown."""
         found: NDArray[np.bool_] = np.asarray(self._made_by_content)[rows] == _NO_ROW
         return found
 
@@ -218,12 +219,12 @@ class Graph:
         source = self.source(row)
         if source.origin != "call":
             return source.origin, -1
-        # "code": the call was not recorded, or wrote to its input in place, and the tensor is what that left behind.
+        # "code": the call was not recorded, or wrote to its input in place, and the tensor is the result of that.
         made = -1 if source.part == "input" else self.row_of(source.call, source.part, source.path)
         return ("code", -1) if made < 0 else ("call", self.alias(made))
 
     def row_of(self, call: str, part: str, path: tuple[str, ...]) -> int:
-        """Return the row of a record by its call and place; -1 where it was not recorded."""
+        """Return the row of a record by its call and place; -1 if it was not recorded."""
         at = self.dump.place.get(call)
         if at is None:
             return -1
@@ -257,7 +258,7 @@ class Graph:
 
     @cached_property
     def _by_cells(self) -> "memoryview[int]":
-        """By row: `alias`, as far as that goes through cells alone; `_ASK` for all else."""
+        """Return by row `alias`, as far as it depends on cells alone; `_ASK` for all others."""
         inner, found = np.array(self._returned_inside), np.arange(len(self.columns))
         are_gradients = np.array([name.kind == "parameters_grad" for name in self.names] or [False])
         inner[are_gradients[np.asarray(self.call_of)]] = _ASK
@@ -270,7 +271,7 @@ class Graph:
         return found.data
 
     def _inner(self, row: int) -> int:
-        """Return the output of a call inside a cell that an output of the cell is, by content."""
+        """Return the output of a call inside a cell that is the same tensor as an output of the cell, by content."""
         call = self.call_of[row]
         if self.names[call].kind != "parameters_grad":
             return self._returned_inside[row]
@@ -286,16 +287,16 @@ class Graph:
 
     @cached_property
     def _returned_inside(self) -> "memoryview[int]":
-        """By row: the first output with its mark of the last call that has one.
+        """Return by row the first output with its mark of the last call that has one.
 
-        Of the calls directly inside its own, in the same direction; -1 for none.
+        Only calls directly inside its own, in the same direction; -1 for none.
         """
         size, marks, calls = len(self.columns), np.asarray(self.numbers), np.asarray(self.call_of)
         found = np.full(size, -1)
         cells = np.array(self.dump.parents, np.int64)[calls]
         are_outputs = (np.frombuffer(self.columns.part, np.uint8) == OUTPUT) & (marks >= 0)
         made = np.flatnonzero(are_outputs & (cells >= 0))
-        # In the order of calls, and of one call from its last row to the first: what is last is the one that is wanted.
+        # In the order of calls, and for one call from its last row to the first: the last one is the result.
         made = made[np.lexsort((-made, calls[made]))]
         are_apis = np.array([name.kind == "api" for name in self.names] or [True])
         rows = np.flatnonzero((marks >= 0) & ~are_apis[calls])
@@ -304,7 +305,7 @@ class Graph:
         count = len(self.names)
 
         def key(rows: Ints, cells: Ints) -> Ints:
-            """Cell, mark and direction as one number."""
+            """Return cell, mark and direction as one number."""
             whole: Ints = (marks[rows] * count + cells) * len(_DIRECTIONS) + self._directions[calls[rows]]
             return whole
 
@@ -325,7 +326,7 @@ class Graph:
 
     @cached_property
     def _backward(self) -> dict[str, list[int]]:
-        """By stem of a cell: its backward calls."""
+        """Return by stem of a cell its backward calls."""
         found: dict[str, list[int]] = defaultdict(list)
         for at, name in enumerate(self.names):
             if name.kind == "cell" and name.direction == "backward":
@@ -334,10 +335,10 @@ class Graph:
 
     @cached_property
     def users(self) -> dict[int, list[int]]:
-        """By output of a forward call: the inputs of innermost forward calls that it is.
+        """Return by output of a forward call the inputs of innermost forward calls that are the same tensor.
 
-        A call that returns its input itself (a dropout that is off) has no user of its own: the tensor's users are told
-        of the call that made it, and the gradient passes this one by.
+        A call that returns its input itself (a disabled dropout) has no users: the users of the tensor are listed for
+        the call that produced it, and the gradient bypasses this call.
         """
         every = self._every_user
         return {
@@ -347,7 +348,7 @@ class Graph:
 
     @cached_property
     def _every_user(self) -> dict[int, list[int]]:
-        """As `users`, with calls that return their input itself."""
+        """Return `users`, including calls that return their input itself."""
         found: dict[int, list[int]] = defaultdict(list)
         for call, name in enumerate(self.names):
             if name.direction != "forward" or call in self.inside:
@@ -382,17 +383,17 @@ class Graph:
 
     @cached_property
     def _backward_of(self) -> Sequence[int]:
-        """By call: its backward call, -1 for none."""
+        """Return by call its backward call, -1 for none."""
         return self.dump.counterparts("backward")
 
     @cached_property
     def forwards(self) -> Ints:
-        """By call: its forward call; the call itself for any other, and where that was not recorded."""
+        """Return by call its forward call; the call itself for any other, and if that was not recorded."""
         found = np.array(self.dump.counterparts("forward"), np.int64)
         return np.where(found < 0, np.arange(len(found)), found)
 
     def _gradients_of(self, call: int, back: int) -> dict[int, int]:
-        """By input of a forward call: its gradient; without those that were not recorded."""
+        """Return by input of a forward call its gradient; without those that were not recorded."""
         columns, found = self.columns, dict[int, int]()
         tops: dict[str, int] = {}
         name = columns.names[back]
@@ -405,7 +406,7 @@ class Graph:
         return found
 
     def is_floating(self, call: int) -> bool:
-        """Return whether a call returns a floating tensor."""
+        """Return whether a call returns a floating-point tensor."""
         return any(family(self.columns.dtype(row)) in ("float", "complex") for row in self.outputs(call))
 
     def argument(self, row: int) -> int:
@@ -414,7 +415,7 @@ class Graph:
         return -1 if forward < 0 else next((at for at in self.inputs(forward) if self.gradient(at) == row), -1)
 
     def values(self, call: int) -> Iterator[object]:
-        """Yield the arguments of a call, or of the forward of a backward call, that are no tensors."""
+        """Yield the arguments of a call, or of the forward of a backward call, that are not tensors."""
         forward = self.dump.counterpart(call, "forward")
         for row in self.columns.rows(call if forward < 0 else forward):
             if self.columns.part[row] == INPUT and row in self.columns.values:

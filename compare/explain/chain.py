@@ -1,5 +1,5 @@
-"""The chain of one pair of calls: each record with its state, the rule that decided, the numbers of that rule, where an
-input comes from, and which calls use an output."""
+"""The chain of one pair of calls: each record with its state, the rule that decided, the numbers of that rule, the
+origin of an input, and the calls that use an output."""
 
 import math
 from collections.abc import Iterator
@@ -18,34 +18,34 @@ from msprobe.compare.noise.statistics import AlignedStatistics
 from msprobe.store.record import TENSOR
 
 _MOST_RELATED = 5
-"""Records from which an input comes, and calls that use an output, that are listed."""
+"""Maximum number of listed records from which an input comes, and of calls that use an output."""
 
 _OF_UPDATES = DRIFT | {Why.UPDATE_DIFFERS}
 
 
 class Rule(Enum):
-    """The rule that decided about a pair of records."""
+    """The rule that decided a pair of records."""
 
     EQUAL = "equal"
     """Bitwise equal; of statistics, all statistics are equal."""
     REPLAY = "replay"
     """The residual of the call, executed again in float64 on its own inputs."""
     INPUTS = "inputs"
-    """The relative error of the output against that of the inputs."""
+    """The relative error of the output compared with that of the inputs."""
     AMPLIFICATION = "amplification"
     """The same by statistics."""
     IDENTITY = "identity"
     """A relation that holds between the statistics of the inputs and outputs of a call."""
     UPDATE = "update"
-    """The update that produced a parameter, or how far parameters drift."""
+    """The update that produced a parameter, or the drift of parameters."""
     PRODUCERS = "producers"
     """The calls that produced it: it differs by no more than they explain."""
     DATAFLOW = "dataflow"
     """The calls that produced it do not explain it, or it was not produced by a call."""
     EXEMPTION = "exemption"
-    """It could not show a fault, for the cause that is given."""
+    """It could not show a fault, for the stated cause."""
     OPEN = "open"
-    """It could not be judged, for the cause that is given."""
+    """It could not be judged, for the stated cause."""
     TOLERANCE = "tolerance"
     """The table of tolerances alone."""
 
@@ -177,7 +177,7 @@ def _record(aligned: AlignedGraphs, event: Event, row: int) -> RecordChain:
 
 
 def rule_of(comparison: Comparison, row: int) -> Rule:
-    """Return the rule that decided about a pair of records."""
+    """Return the rule that decided a pair of records."""
     noise, kinds = comparison.noise, {reason.why for reason in comparison.reasons_at(row)}
     if comparison.causes[row] != NO_CAUSE:
         return Rule.EXEMPTION if CAUSES[comparison.causes[row]].is_exempt else Rule.OPEN
@@ -236,7 +236,7 @@ def _users(aligned: AlignedGraphs, row: int) -> Iterator[Related]:
 
 
 _WORST = ("divergent", "propagated", "unknown", "", "harmless", "elsewhere", "noise", "equal")
-"""States, the one that tells most first."""
+"""States, the most informative first."""
 
 
 def _related(aligned: AlignedGraphs, name: str, rows: list[int]) -> Related:

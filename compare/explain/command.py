@@ -19,7 +19,7 @@ from msprobe.compare.request import Request
 from .chain import CallChain, chain_of
 
 _MOST_NAMES = 8
-"""Names that are listed in a message."""
+"""Maximum number of names in a message."""
 
 _MOST_TEXT = 200
 

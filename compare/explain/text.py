@@ -34,11 +34,11 @@ _WITHOUT_SIGN = {
     Sign.SYSTEMATIC: "noise without the common factor or offset",
     Sign.BITS: "noise if other calls of its kind were not bitwise equal",
 }
-"""What would have to change where a sign decided that is not the size of a residual."""
+"""What would have to change if a sign decided that is not the size of a residual."""
 
 
 def lines_of(chain: CallChain, others: Words = "") -> Iterator[str]:
-    """Yield the lines of a chain; `others` tells of further steps and ranks that have the call."""
+    """Yield the lines of a chain; `others` is a sentence about further steps and ranks that have the call."""
     yield one_line(_headline(chain))
     if others:
         yield one_line(f"  {others}")
@@ -133,7 +133,7 @@ def _numbers(record: RecordChain) -> Words:
 
 
 def _otherwise(record: RecordChain) -> Words:
-    """Return what would have to change for another verdict; empty where that is not a number."""
+    """Return what would have to change for another verdict; empty if that is not a number."""
     found = record.evidence
     if record.rule is Rule.TOLERANCE and record.excess > 0 and math.isfinite(record.excess):
         times = phrase("{times:.3g} times", times=1 / record.excess)

@@ -1,4 +1,5 @@
-"""`GradComparator`: where the gradients of two runs begin to point elsewhere; see `how-to/collecting/grad-probe.md`."""
+"""`GradComparator`: where the signs of the gradients of two runs begin to differ; see
+`how-to/collecting/grad-probe.md`."""
 
 import csv
 import io
@@ -23,10 +24,10 @@ class GradComparator:
 
     @staticmethod
     def compare_distributed(path1: AnyPath, path2: AnyPath, output_dir: AnyPath) -> None:
-        """Compare every rank that two outputs have; each one's result goes to `{output_dir}/rank{R}`.
+        """Compare every rank that two outputs have; the result of each is written to `{output_dir}/rank{R}`.
 
-        Raises DumpError where something is missing or damaged; where nothing matches or shapes differ it is a
-        RuntimeError too, where a file holds something else than signs a TypeError.
+        Raise a DumpError if a file is missing or damaged; it is also a RuntimeError if nothing matches or shapes
+        differ, and a TypeError if a file does not contain signs.
         """
         one, other, output = user_path(path1), user_path(path2), user_path(output_dir)
         ranks = ranks_in(one), ranks_in(other)
@@ -35,9 +36,9 @@ class GradComparator:
 
     @staticmethod
     def compare(path1: AnyPath, path2: AnyPath, output_dir: AnyPath) -> None:
-        """Compare the folders of two ranks: a table, and a picture of each of its rows where matplotlib is installed.
+        """Compare the folders of two ranks: a table, and a picture of each of its rows if matplotlib is installed.
 
-        Raises as `compare_distributed` does. UsageError where the result cannot be written.
+        Errors are those of `compare_distributed`, and a UsageError if the result cannot be written.
         """
         found = similarities(user_path(path1), user_path(path2))
         output = user_path(output_dir)
@@ -48,7 +49,7 @@ class GradComparator:
 
 
 def write(found: Similarities, output: Path) -> None:
-    """Write table and pictures. UsageError where the disk refuses."""
+    """Write table and pictures; raise a UsageError if writing fails."""
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["step", *found.steps])

@@ -15,7 +15,7 @@ _TITLE = 80  # characters
 
 
 def draw(found: Similarities, folder: Path) -> None:
-    """Draw the curves to `{name}_similarities.png`. OSError where the disk refuses."""
+    """Draw the curves to `{name}_similarities.png`; raise an OSError if writing fails."""
     make_folder(folder)
     for name, shares in found.rows().items():
         figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -27,5 +27,5 @@ def draw(found: Similarities, folder: Path) -> None:
         axes.set_ylabel("share of equal signs")
         axes.grid(alpha=0.3)
         with replace_atomically(folder / safe_name(f"{name}_similarities.png")) as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of characters that no font here has
+            warnings.simplefilter("ignore")  # about characters that no installed font has
             figure.savefig(file, format="png", dpi=100)

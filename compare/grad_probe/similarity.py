@@ -1,4 +1,4 @@
-"""How alike the signs of the gradients of two runs are, for each parameter and step."""
+"""The similarity of the signs of the gradients of two runs, for each parameter and step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SUMMARY = "summary"
 
 
 class NoMatchError(DumpError, RuntimeError):
-    """Nothing of two outputs belongs together."""
+    """Two outputs have no parameter, step or rank in common."""
 
 
 class ShapeError(DumpError, RuntimeError):
@@ -23,7 +23,7 @@ class ShapeError(DumpError, RuntimeError):
 
 
 class DtypeError(DumpError, TypeError):
-    """A file holds something else than the signs of a gradient."""
+    """A file does not contain the signs of a gradient."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Similarities:
 
 
 def similarity(one: Array, other: Array) -> float:
-    """Return the share of equal elements of two arrays of bool; 0.0 where they are empty.
+    """Return the share of equal elements of two arrays of bool; 0.0 if they are empty.
 
-    ShapeError where they differ in shape, DtypeError where they are not bool.
+    Raise a ShapeError if their shapes differ, a DtypeError if they are not bool.
     """
     for each in (one, other):
         if each.dtype != np.bool_:
@@ -56,7 +56,7 @@ def similarity(one: Array, other: Array) -> float:
 
 
 def matched(one: Mapping[int, Path], other: Mapping[int, Path], what: str, where: tuple[Path, Path]) -> list[int]:
-    """Return the numbers that both have. NoMatchError where there are none; those of one side alone are logged."""
+    """Return the numbers that both have; raise a NoMatchError if there are none. Those of one side only are logged."""
     both = sorted(set(one) & set(other))
     if not both:
         raise NoMatchError(
@@ -72,7 +72,7 @@ def matched(one: Mapping[int, Path], other: Mapping[int, Path], what: str, where
 def similarities(one: Path, other: Path) -> Similarities:
     """Compare the folders of two ranks, at the steps that both have.
 
-    DumpError where a file is missing or damaged; NoMatchError, ShapeError and DtypeError say how the two do not match.
+    Raise a DumpError if a file is missing or damaged; a NoMatchError, ShapeError or DtypeError if the two do not match.
     """
     tables = steps_in(one), steps_in(other)
     steps = matched(*tables, "step", (one, other))

@@ -1,6 +1,6 @@
-"""`SingleComparator`: key data of two runs compared, one sheet per tag; see `how-to/comparing/single-compare.md`.
+"""`SingleComparator`: compares key data of two runs, one sheet per tag; see `how-to/comparing/single-compare.md`.
 
-What writes sheets is imported when something is compared.
+Modules that write sheets are imported on use.
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ def _numbers(found: SymmetricMeasures) -> tuple[Cell, ...]:
 BATCH = 1 << 24
 """Bytes of one task of a worker."""
 
-_PAIRS = 1000  # in a batch: opening files is work too
+_PAIRS = 1000  # in a batch: opening files takes time too
 
 
 def judge_pairs(pairs: Sequence[Pair], processes: int) -> list[Row]:
@@ -86,13 +86,13 @@ def _judged(batches: Sequence[Sequence[Pair]], workers: int) -> list[Row]:
             rows += result
         elif len(batch) == 1:
             rows.append(lost(batch[0], result.reason))
-        else:  # only one of them may be to blame; two tasks or more never run in this process
+        else:  # only one of them may be the cause; two tasks or more never run in this process
             rows += _judged([[pair] for pair in batch], workers)
     return rows
 
 
 class SingleComparator:
-    """Compares what two runs saved by name, with `SingleSave` or with `save` in a graph."""
+    """Compares values that two runs saved by name, with `SingleSave` or with `save` in a graph."""
 
     @staticmethod
     def compare(
@@ -101,12 +101,12 @@ class SingleComparator:
         output_path: "str | PathLike[str]" = "./msprobe_compare_output",
         num_processes: int = 8,
     ) -> list[Path]:
-        """Write `output_path/{tag}.xlsx` for every tag below `dir1/data` or `dir2/data`; gives the paths.
+        """Write `output_path/{tag}.xlsx` for every tag below `dir1/data` or `dir2/data`; return the paths.
 
         `dir1` is the run under suspicion, `dir2` the trusted one. A difference is a row, never an exception, and so is
-        a tensor that one side lacks or that cannot be read. UsageError where a folder has no `data`, where there is no
-        tensor in either, where `num_processes` is no number from 1 on, or where the output cannot be written. More
-        processes than there is work for are not started; the sheets are the same for any number.
+        a tensor that one side lacks or that cannot be read. Raise a UsageError if a folder has no `data`, if neither
+        has a tensor, if `num_processes` is not a number from 1 on, or if the output cannot be written. At most one
+        process per task is started; the sheets are the same for any number.
         """
         if isinstance(num_processes, bool) or not isinstance(num_processes, int) or num_processes < 1:
             raise UsageError(

@@ -1,7 +1,7 @@
 """Key data of two runs: paired by tag, step, rank, micro step and id, measured element by element, judged.
 
-The number in a file's name that a graph saved counts all saves of its process and differs between runs. The order of
-the saves under one name does not: it begins the id of those.
+The number in the name of a file that a graph saved counts all saves of its process and differs between runs. The order
+of the saves under one name does not: it is the first part of their id.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ Part: TypeAlias = int | str
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Where in a run a tensor was saved. Two runs' tensors with one key belong together."""
+    """The place in a run at which a tensor was saved. Tensors of two runs with one key correspond."""
 
     tag: str
     step: int
@@ -41,7 +41,7 @@ class Key:
     """`(0,)` for a single tensor, `(3,)` or `("key",)` for one of a list or dict; order, then path, out of a graph."""
 
     def order(self) -> tuple[object, ...]:
-        """What the rows of a sheet are sorted by: numbers as numbers, and before texts."""
+        """Return the sort key of the rows of a sheet: numbers as numbers, before texts."""
         parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.id)
         return self.tag, self.step, self.rank, self.micro_step, parts
 
@@ -62,18 +62,18 @@ def _id(saved: Saved, spot: ValueFolder) -> tuple[Part, ...]:
     path = tuple(map(_part, saved.record.path))
     if spot.is_of_graph:
         return (saved.number, *((saved.name,) if saved.name != spot.key else ()), *path)
-    # Under another name only a number is an id: two runs may use two names.
+    # With another name, only a number is an id: two runs may use two names.
     return path if path and (saved.name == spot.key or isinstance(path[0], int)) else (0,)
 
 
 def _part(text: str) -> Part:
-    """Return a number as a number, if it is written as one writes it: `3`, not `03`."""
+    """Return a number as a number, if it is written in the usual form: `3`, not `03`."""
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A tensor of the target (the first tree) with the golden's (the second); either may be missing, never both."""
+    """A tensor of the target (the first tree) with the golden's (the second); one of them may be missing."""
 
     key: Key
     target: Path | None
@@ -81,9 +81,9 @@ class Pair:
 
 
 def find(root: Path) -> SingleTree:
-    """Look through `root/data`, links to folders included, and log what in it is no key data.
+    """Find the files in `root/data`, including links to folders, and log others.
 
-    UsageError where it is missing or cannot be read.
+    Raise a UsageError if it is missing or cannot be read.
     """
     if not (root / DATA).is_dir():
         raise UsageError(
@@ -118,7 +118,7 @@ def pair(target: SingleTree, golden: SingleTree) -> list[Pair]:
 
 
 def _by_place(tree: SingleTree) -> dict[tuple[object, ...], list[ValueFolder]]:
-    """Return the spots of one micro step: those beside the folders of micro steps count as of the first one."""
+    """Return the spots of one micro step: those next to the folders of micro steps belong to the first one."""
     found: dict[tuple[object, ...], list[ValueFolder]] = defaultdict(list)
     for spot in tree.spots:
         found[spot.tag, spot.step, spot.rank, spot.micro_step or 0].append(spot)
@@ -135,7 +135,7 @@ def _by_key(spots: Sequence[ValueFolder], by_index: bool) -> dict[Key, dict[str,
 
 
 def _join(target: dict[str, Path], golden: dict[str, Path]) -> Iterator[tuple[Path | None, Path | None]]:
-    """Yield the files of one key: equal paths belong together, the rest by their order."""
+    """Yield the files of one key: equal paths correspond, the others by their order."""
     if len(target) == len(golden) == 1:
         yield from zip(target.values(), golden.values(), strict=True)
         return
@@ -148,7 +148,7 @@ def _join(target: dict[str, Path], golden: dict[str, Path]) -> Iterator[tuple[Pa
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was found of one pair; `found` is None where nothing could be measured, a shape where there is no file."""
+    """The result for one pair; `found` is None without measures, a shape is None if there is no file."""
 
     key: Key
     target_shape: tuple[int, ...] | None
@@ -163,7 +163,7 @@ def judge_all(pairs: Sequence[Pair]) -> list[Row]:
 
 
 def judge(pair: Pair) -> Row:
-    """Return the row of one pair, `unjudged` where a side is missing or cannot be read."""
+    """Return the row of one pair, `unjudged` if a side is missing or cannot be read."""
     problems: list[Reason] = []
     target, golden = (_opened(path, problems) for path in (pair.target, pair.golden))
     shapes = None if target is None else target.shape, None if golden is None else golden.shape
@@ -175,19 +175,19 @@ def judge(pair: Pair) -> Row:
         return Row(pair.key, *shapes, None, unjudged(cause, *problems))
     try:
         return Row(pair.key, *shapes, *_compared(target, golden))
-    except Exception as err:  # one pair that fails, for whatever reason, is one row; the others go on
+    except Exception as err:  # a pair that fails, for any reason, is one row; the others continue
         reason = Reason(Why.FAILED, name=str(err) or type(err).__name__, names=(str(pair.target), str(pair.golden)))
         return Row(pair.key, *shapes, None, unjudged(Cause.FAILED, reason))
 
 
 def lost(pair: Pair, how: str) -> Row:
-    """Return the row of a pair whose worker processes died over it; `how` is a sentence."""
+    """Return the row of a pair whose worker processes died; `how` is a sentence."""
     reason = Reason(Why.PROCESS_DIED, name=how.removesuffix("."), names=(str(pair.target), str(pair.golden)))
     return Row(pair.key, None, None, None, unjudged(Cause.FAILED, reason))
 
 
 def size_of(pair: Pair) -> int:
-    """Bytes to be read for a pair, as far as the disk tells."""
+    """Return the number of bytes to read for a pair, as far as the file system shows."""
     total = 0
     for path in (pair.target, pair.golden):
         try:
@@ -226,7 +226,7 @@ def _compared(target: Tensor, golden: Tensor) -> tuple[SymmetricMeasures | None,
 
 
 def _mapped(tensor: Tensor) -> Array:
-    """Return a tensor of which any part can be had without the whole."""
+    """Return a tensor whose parts can be read separately."""
     if isinstance(tensor, np.ndarray):
         return tensor
     with open_tensor(tensor.path) as file:
@@ -234,7 +234,7 @@ def _mapped(tensor: Tensor) -> Array:
 
 
 def _common(target: Array, golden: Array) -> tuple[Array, Array]:
-    """Return both cut to the common minimum of each axis; flattened first where they differ in the number of axes."""
+    """Return both cut to the common minimum of each axis; flattened first if their numbers of axes differ."""
     if target.ndim != golden.ndim:
         target, golden = target.reshape(-1), golden.reshape(-1)
     cut = tuple(slice(min(lengths)) for lengths in zip(target.shape, golden.shape, strict=True))

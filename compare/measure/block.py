@@ -1,7 +1,7 @@
-"""What is found in one block of two tensors: in one pass in C (`_measure.c`) where that was built, else by numpy.
+"""The measures of one block of two tensors: in one pass in C (`_measure.c`) if that was built, otherwise by numpy.
 
-Both give the same numbers: extremes, counts and indices to the bit, sums within rounding. What is not finite counts as
-zero on both sides; where the two sides are not the same NaN or infinity, the element is mismatched.
+Both give the same numbers: extremes, counts and indices bitwise, sums within rounding. Non-finite elements count as
+zero on both sides; if the two sides are not the same NaN or infinity, the element is mismatched.
 """
 
 import math
@@ -15,21 +15,21 @@ try:
     from . import _measure  # type: ignore[attr-defined]  # the optional extension, which has no Python source
 
     kernel: Any = _measure
-except ImportError:  # it was installed without a compiler: the numpy passes serve
+except ImportError:  # installed without a compiler: numpy is used
     kernel = None
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 TINY = float(np.finfo(np.float64).eps)
-"""The reference's stand-in for a zero denominator."""
+"""The replacement of mindstudio-probe for a zero denominator."""
 
 _EXPONENT = 0x7FF << 52
 _DOT = 1 << 13
 
 
 class Block(NamedTuple):
-    """What was found in a block; indices count from its first element and are -1 without any."""
+    """The measures of a block; indices count from its first element and are -1 without any."""
 
     dot: float
     tt: float
@@ -41,16 +41,16 @@ class Block(NamedTuple):
     """Of t - g."""
 
     greatest: float
-    """Magnitude of a finite golden element, whatever the target is there."""
+    """Magnitude of a finite golden element, for any target."""
 
     absolute: float = 0.0
     absolute_at: int = -1
-    """The greatest abs(t - g), and the first element that has it; -1 where that is 0."""
+    """The greatest abs(t - g), and the first element that has it; -1 if it is 0."""
 
     relative: float = 0.0
     nearer: int = 0
     near: int = 0
-    """The greatest abs((t - g) / g), and how many elements have less than 0.001 and 0.005."""
+    """The greatest abs((t - g) / g), and the numbers of elements with less than 0.001 and 0.005."""
 
     ulps: float = 0.0
     """The greatest abs(t - g) 2 / p, where p is the golden element's power of two, at least `Rule.least`."""
@@ -58,20 +58,21 @@ class Block(NamedTuple):
     excess: float = 0.0
     excess_at: int = -1
     beyond: int = 0
-    """The greatest share of what is allowed (0 / 0 is 0), the first element that has it, and how many are above 1."""
+    """The greatest difference in units of the allowed one (0 / 0 is 0), the first element that has it, and the number
+    of elements above 1."""
 
     mismatched: int = 0
     mismatched_at: int = -1
 
     scale: float = 1.0
-    """What `Rule.absolute` was multiplied by: the `scale` argument or min(1, greatest) of this block."""
+    """The factor of `Rule.absolute`: the `scale` argument or min(1, greatest) of this block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What elements are compared with: absolute * scale + relative * abs(golden) is allowed.
 
-    `least` is the least normal number of the format whose units in the last place are counted.
+    `least` is the smallest normal number of the format whose units in the last place are counted.
     """
 
     absolute: float
@@ -80,9 +81,9 @@ class Rule:
 
 
 def block(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
-    """Everything that is found in two flat, contiguous, aligned blocks of native byte order and of one size.
+    """Return the measures of two flat, contiguous, aligned blocks of native byte order and of one size.
 
-    `scale` is what is known so far of min(1, greatest finite golden magnitude).
+    `scale` is min(1, greatest finite golden magnitude) so far.
     """
     if kernel is not None:
         found = kernel.block(target, golden, scale, rule.absolute, rule.relative, rule.least)
@@ -90,7 +91,7 @@ def block(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
             made = Block(*found)
             if math.isfinite(made.relative):
                 return made
-            # A relative error beyond float32 is taken in float64, which the loops do not do.
+            # A relative error beyond the range of float32 is computed in float64, which the loops do not do.
             wide = by_numpy(target, golden, scale, rule)
             return made._replace(relative=wide.relative, nearer=wide.nearer, near=wide.near)
     return by_numpy(target, golden, scale, rule)
@@ -138,8 +139,8 @@ def by_numpy(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
 def _with_differences(
     found: Block, relative: Array, absolute: Floats, size: Floats, least: float, rule: Rule, parts: int
 ) -> Block:
-    """Return the same block with what follows from its differences; `size` are the golden's magnitudes, `least` the
-    least."""
+    """Return the same block with the measures of its differences; `size` are the golden's magnitudes, `least` the
+    smallest."""
     greatest = float(relative.max())
     at, (share, share_at) = int(absolute.argmax()), _share(absolute, size, found.scale, rule)
     excess = float(share[share_at])
@@ -157,12 +158,14 @@ def _with_differences(
 
 
 def _dot(x: Floats, y: Floats) -> float:
-    """Return the sum of x y, in pieces that no BLAS shares among threads: sums would depend on how many there are."""
+    """Return the sum of x y, in pieces for which BLAS does not use several threads: sums would depend on their
+    number."""
     return sum((float(np.dot(x[at : at + _DOT], y[at : at + _DOT])) for at in range(0, x.size, _DOT)), 0.0)
 
 
 def wide_sums(target: Array, golden: Array) -> NDArray[np.longdouble]:
-    """Return the five sums of a block in numpy's widest float, for what leaves the range of float64."""
+    """Return the five sums of a block in numpy's widest floating-point type, for numbers beyond the range of
+    float64."""
     parts = 2 if target.dtype.kind == "c" or golden.dtype.kind == "c" else 1
     t, g = _as_floats(target, parts), _as_floats(golden, parts)
     t, g, _, _ = _without_non_finite(t, g, g, parts)
@@ -177,7 +180,7 @@ def _as_floats(array: Array, parts: int) -> Floats:
 
 
 def _difference(target: Array, golden: Array, t: Floats, g: Floats) -> Floats:
-    """t - g; of integers that float64 does not hold, rounded once and without wrapping."""
+    """Return t - g; for integers beyond the precision of float64, rounded once and without overflow."""
     both = (target.dtype, golden.dtype)
     if any(d.kind not in "biu" for d in both) or max(d.itemsize for d in both) < 8:
         return t - g
@@ -187,7 +190,7 @@ def _difference(target: Array, golden: Array, t: Floats, g: Floats) -> Floats:
 
 
 def _halves(array: Array) -> tuple[Floats, Floats]:
-    """x = 2^32 high + low of integers."""
+    """Return the two parts of integers x = 2^32 high + low."""
     if array.dtype.itemsize < 8:
         array = array.astype(np.int64)
     last = array.dtype.type(0xFFFFFFFF)
@@ -197,7 +200,7 @@ def _halves(array: Array) -> tuple[Floats, Floats]:
 def _without_non_finite(
     t: Floats, g: Floats, d: Floats, parts: int
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-    """Return both sides and their difference with zeros where either is not finite, and which elements are
+    """Return both sides and their difference with zeros for non-finite elements of either, and which elements are
     mismatched."""
     hidden = ~(np.isfinite(t) & np.isfinite(g))
     same = (t == g) | (np.isnan(t) & np.isnan(g))
@@ -207,7 +210,8 @@ def _without_non_finite(
 
 
 def _relative(t: Array, g: Array, least: float) -> Array:
-    """abs((t - g) / g) in the dtype of the two; where g is zero, TINY is added to both. `least` is that of abs(g)."""
+    """Return abs((t - g) / g) in the dtype of the two; if g is zero, TINY is added to both. `least` is that of
+    abs(g)."""
     if least == 0:
         tiny = t.dtype.type(TINY) * (g == 0)
         t, g = t + tiny, g + tiny
@@ -217,7 +221,8 @@ def _relative(t: Array, g: Array, least: float) -> Array:
 
 
 def _share(absolute: Floats, size: Floats, scale: float, rule: Rule) -> tuple[Floats, int]:
-    """Return how much of what is allowed each element differs, and where most; 0 / 0 is 0, x / 0 is infinity."""
+    """Return the difference of each element in units of the allowed one, and the index of the greatest; 0 / 0 is 0, x /
+    0 is infinity."""
     share = absolute / (rule.absolute * scale + rule.relative * size)
     at = int(share.argmax())
     if share[at] != share[at]:  # argmax finds NaN first
@@ -227,7 +232,7 @@ def _share(absolute: Floats, size: Floats, scale: float, rule: Rule) -> tuple[Fl
 
 
 def _ulps(absolute: Floats, size: Floats) -> Floats:
-    """abs(t - g) * 2 / p, where p is the power of two in `size`: 2 / p has its exponent mirrored."""
+    """Return abs(t - g) * 2 / p, where p is the power of two in `size`: 2 / p has its exponent mirrored."""
     bits = size.view(np.int64) & _EXPONENT
     np.subtract(_EXPONENT, bits, out=bits)
     return np.asarray(absolute * bits.view(np.float64))

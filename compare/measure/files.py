@@ -1,4 +1,4 @@
-"""Pairs of files are measured: by this process, by others, or on a cluster; an interrupted run goes on where it was."""
+"""Measure pairs of files: in this process, in others, or on a cluster; an interrupted run is resumed."""
 
 import json
 from collections.abc import Sequence
@@ -19,14 +19,15 @@ _AT_ONCE = 16 << 20
 """Bytes of a side that one task reads."""
 
 _WORTH_WORKERS = 256 << 20
-"""Bytes of a side below which this process alone is done before others have started."""
+"""Bytes of a side up to which this process is faster than starting others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How tensors are measured: by how many processes (0: as many as cores), on which Dask scheduler, resumable where.
+    """How tensors are measured: the number of processes (0: as many as cores), the Dask scheduler, and the folder for
+    resuming.
 
-    `folder` is where the journal of an interrupted comparison lies; None does without.
+    `folder` contains the journal of an interrupted comparison; None for no journal.
     """
 
     workers: int = 1
@@ -38,10 +39,10 @@ class Effort:
 class Files:
     """Two files to be measured, and the golden's dtype as its dump names it.
 
-    `as_dumped` says of each whether the framework wrote it, whose headers are not always numpy's; `describe` whether
-    the statistics of both are wanted too, because a dump does not tell them. `views` are transforms
-    (`msprobe.mapping.transform`) that bring each into the other's layout; the statistics are of the tensors as they
-    lie.
+    `as_dumped` is whether the framework wrote each, whose headers are not always numpy's; `describe` whether the
+    statistics of both are needed too, because a dump does not contain them. `views` are transforms
+    (`msprobe.mapping.transform`) that convert each to the other's layout; the statistics are those of the tensors as
+    stored.
     """
 
     target: str
@@ -54,7 +55,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of two files: their shapes, and measures where those are one; or a sentence why nothing came."""
+    """The result of two files: their shapes, and measures if the shapes are equal; or a sentence about the failure."""
 
     measures: Measures | None = None
     failure: str = ""
@@ -96,12 +97,12 @@ def measure_all(files: Sequence[Files], sizes: Sequence[int], effort: Effort) ->
 
 
 def _key(files: Files) -> str:
-    """Everything that a result depends on but the contents of the files."""
+    """Return everything that a result depends on except the contents of the files."""
     return json.dumps(astuple(files))
 
 
 def _outcome(kept: Any) -> Outcome:
-    """Return an outcome as the journal gives it back: `astuple`, through JSON."""
+    """Return an outcome from its form in the journal: `astuple`, through JSON."""
     measures, failure, shapes, statistics = kept
     return Outcome(
         None if measures is None else Measures(*measures),
@@ -112,12 +113,12 @@ def _outcome(kept: Any) -> Outcome:
 
 
 def measure_bundle(bundle: Sequence[Files]) -> list[Outcome]:
-    """Measure some pairs of files, one after the other."""
+    """Measure some pairs of files in sequence."""
     return [measure_files(files) for files in bundle]
 
 
 def measure_files(files: Files) -> Outcome:
-    """Measure two files; what cannot be read is reported in the outcome, not raised."""
+    """Measure two files; a file that cannot be read is reported in the outcome, not raised."""
     from .tensors import measure, side_statistics
 
     try:
@@ -133,7 +134,7 @@ def measure_files(files: Files) -> Outcome:
 
 
 def share_of_files(files: Files, absolute: float, relative: float) -> float | None:
-    """Return `greatest_share` of the tensors in two files; None where they cannot be read, or differ in shape."""
+    """Return `greatest_share` of the tensors in two files; None if they cannot be read, or differ in shape."""
     from .tensors import greatest_share
 
     try:
@@ -145,7 +146,7 @@ def share_of_files(files: Files, absolute: float, relative: float) -> float | No
 
 
 def _viewed(tensor: Any, view: str) -> Any:
-    """Return a tensor in the other's layout, for which it is read whole."""
+    """Return a tensor in the other's layout; it is read completely."""
     if not view:
         return tensor
     from msprobe.mapping.transform import parse
@@ -155,7 +156,7 @@ def _viewed(tensor: Any, view: str) -> Any:
 
 
 def _open(name: str, as_dumped: bool) -> Any:
-    """Return the tensor in a file, read piece by piece where it can be."""
+    """Return the tensor in a file, read piece by piece if possible."""
     from msprobe.store.npy import open_npy
 
     path = Path(name)

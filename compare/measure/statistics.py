@@ -1,19 +1,18 @@
 """Measures between the statistics of two tensors, for one pair or for whole columns of pairs.
 
-What the standard allows an element bounds what it allows a statistic, so a pair that passes on its elements passes on
-its statistics too. With a = absolute * s, r = relative (standard.py), n elements and the golden's A = max(abs(max),
-abs(min)):
+The tolerance of a statistic follows from that of the elements, so a pair that passes by its elements also passes by its
+statistics. With a = absolute * s, r = relative (standard.py), n elements and the golden's A = max(abs(max), abs(min)):
 
 | statistic | allowance | because |
 |---|---|---|
-| max, min | a + r A | the extreme moves no further than the element that moves furthest |
+| max, min | a + r A | the change of an extreme is at most the largest change of an element |
 | mean | a + r norm / sqrt(n) | the mean difference is at most the mean allowance, and mean(abs) <= norm / sqrt(n) |
 | norm | a sqrt(n) + r norm | the triangle inequality |
 
-Of integers nothing is allowed; but mean and norm are floats there too, which two tools or frameworks round in their own
-way, some of them to float32. Where the sides do not round alike, a millionth of norm / sqrt(n) and of norm is allowed,
-and an extreme that one side casts to float32 is the other's integer if that gives the same number. Means and norms are
-equal that differ by the rounding of their sums.
+Integers have no tolerance; but their mean and norm are floats, which two tools or frameworks round differently, some of
+them to float32. If the sides round differently, a millionth of norm / sqrt(n) and of norm is allowed, and an extreme
+that one side casts to float32 equals the other's integer if the cast gives the same number. Means and norms that differ
+by the rounding of their sums are equal.
 """
 
 import math
@@ -31,18 +30,19 @@ from msprobe.store.record import NonFinite, Number, Statistics
 ROUNDING = 1e-6
 
 _REORDERED = 2.0**-48
-"""Sums in float64 of the same elements differ by so much at most, as a share of the norm: those of a view that is not
-contiguous are added up in another order. One unit in the last place of one of 10^7 float32 elements is more."""
+"""Largest difference of sums in float64 of the same elements, relative to the norm: those of a view that is not
+contiguous are accumulated in another order. One unit in the last place of one of 10^7 float32 elements is more."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """What arrays of floats do not show of statistics that are not all floats; of shape (statistics, pairs).
+    """Properties of statistics that are not all floats, which arrays of floats do not show; of shape (statistics,
+    pairs).
 
-    `equal`: the two are equal as Python compares them, integers of every width and booleans too, or one is the other's
-    cast. `missing`: one is None or a boolean, and cannot be subtracted. `difference`: of the others, rounded once.
+    `equal`: the two are equal in Python, integers of every width and booleans too, or one is the other's cast.
+    `missing`: one is None or a boolean, and cannot be subtracted. `difference`: of the others, rounded once.
     """
 
     equal: NDArray[np.bool_]
@@ -53,10 +53,9 @@ class Objects:
 def excess(
     target: Statistics, golden: Statistics, size: int, standard: Standard, same_rounding: bool = True
 ) -> tuple[float, str]:
-    """Return how many times its allowance the worst statistic differs, and which one that is; (0.0, "") where all are
-    equal.
+    """Return the difference of the worst statistic in units of its allowance, and its name; (0.0, "") if all are equal.
 
-    `excesses_of` of one pair.
+    This is `excesses_of` for one pair.
     """
     return excesses_of([(target, golden)], [size], [standard], same_rounding)[0]
 
@@ -67,12 +66,11 @@ def excesses_of(
     standards: Sequence[Standard],
     same_rounding: bool = True,
 ) -> list[tuple[float, str]]:
-    """Return `excesses` of pairs whose statistics may be anything, with the name of the worst; (0.0, "") where all are
-    equal.
+    """Return `excesses` of pairs with any statistics, with the name of the worst; (0.0, "") if all are equal.
 
-    A statistic that only one side has is an infinite excess. So is another count of true elements, or of those that are
-    not finite (first, because NaN hides every statistic), where both sides have a count. Booleans and None are compared
-    for equality.
+    A statistic that only one side has is an infinite excess. So is a different count of true elements, or of non-finite
+    ones (first, because NaN hides every statistic), if both sides have a count. Booleans and None are compared for
+    equality.
     """
     table = [[(getattr(t, name), getattr(g, name)) for t, g in pairs] for name in NAMES]
     equal = [
@@ -136,7 +134,8 @@ def allowances(
     same_rounding: bool = True,
     is_plain: bool = False,
 ) -> dict[Rule, Any]:
-    """What is written above, by rule; the last factor leaves room for the rounding of the statistics themselves.
+    """Return the allowances of the table above, by rule; the last factor is for the rounding of the statistics
+    themselves.
 
     Takes numbers or arrays: A, norm and n (at least 1) of the golden, and the two numbers of a standard. `is_plain`: a
     is the absolute part itself.
@@ -163,12 +162,12 @@ def excesses(
     is_plain: bool = False,
     objects: Objects | None = None,
 ) -> tuple[Floats, NDArray[np.int8]]:
-    """Return how many times its allowance the worst statistic (a place in `NAMES`) differs, and which it is, per pair.
+    """Return per pair the difference of the worst statistic in units of its allowance, and its position in `NAMES`.
 
     NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side is an
     infinite excess. A one-element tensor's norm is compared without its sign, which some writers keep. `size` is the
-    number of elements; `absolute` and `relative` are the standard's, `is_plain` too. `same_rounding`: whether both
-    sides round alike. `objects`: where the statistics are not all floats, what the arrays do not show.
+    number of elements; `absolute` and `relative` are the standard's, `is_plain` too. `same_rounding`: both sides round
+    alike. `objects`: if the statistics are not all floats, the properties that the arrays do not show.
     """
     worst = np.zeros(len(size))
     which = np.zeros(len(size), np.int8)
@@ -193,7 +192,7 @@ def excesses(
             share[same] = 0.0
             lost = ~(np.isfinite(t) & np.isfinite(g) | same)
             share[lost] = np.inf
-            # The first that is not finite is the worst, also behind one of which nothing at all is allowed.
+            # The first that is not finite is the worst, also after one without any tolerance.
             which[~is_lost & (lost | (share > worst))] = at
             is_lost |= lost
             np.maximum(worst, share, out=worst)

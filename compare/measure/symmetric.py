@@ -6,13 +6,13 @@ They are those of the older tool. For elements a and b:
 |---|---|
 | same | a = b; NaN and NaN are the same, so are infinities of one sign, and -0.0 and 0.0 |
 | absolute | abs(a - b) |
-| relative | abs(a - b) / max(abs(a), abs(b)), between 0 and 2; 0 where both are 0 |
+| relative | abs(a - b) / max(abs(a), abs(b)), between 0 and 2; 0 if both are 0 |
 | within t | abs(a - b) <= t max(abs(a), abs(b)) |
 
 Integers and booleans are subtracted exactly, whatever their widths and signs. Pairs of float32 are computed in float32
-(whose roundings the older tool prints), wherever the difference has room there; float16 as float32; everything else in
-float64 or the complex number of the two. Where NaN or an infinity stands on one side only, or two infinities differ,
-the element is in no share, and the greatest errors are NaN (with a NaN there) or infinite.
+(whose roundings the older tool prints), if the difference is in range; float16 as float32; all others in float64 or the
+complex type of the two. If NaN or an infinity is on one side only, or two infinities differ, the element is in no
+share, and the greatest errors are NaN (with a NaN there) or infinite.
 """
 
 import math
@@ -23,9 +23,9 @@ import numpy as np
 
 from .tensors import Array, Pieces, Tensor
 
-BLOCK = 1 << 16  # elements; what is made of a block stays in the processor's cache
+BLOCK = 1 << 16  # elements; temporary arrays of a block stay in the processor's cache
 
-_EXACT = 1 << 53  # what a cell can hold exactly
+_EXACT = 1 << 53  # exact range of a cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SymmetricMeasures:
 def measure_symmetric(target: Tensor, golden: Tensor) -> SymmetricMeasures:
     """Measure two tensors of one shape, arrays of any layout or open npy files, block by block.
 
-    Nothing is copied whole. DumpError where a file cannot be read.
+    No tensor is copied completely. Raise a DumpError if a file cannot be read.
     """
     same = within_1e_3 = within_1e_2 = 0
     first = -1
@@ -75,7 +75,7 @@ def _operands(t: Array, g: Array) -> tuple[Array, Array]:
         common: np.dtype[Any] = np.dtype(np.int64)
         if t.dtype.kind == g.dtype.kind == "u":
             common = np.dtype(np.uint64)
-        elif np.uint64 in (t.dtype, g.dtype):  # no integer of 64 bits holds both: Python's do
+        elif np.uint64 in (t.dtype, g.dtype):  # there is no 64-bit integer type for both: Python's integers are used
             common = np.dtype(object)
     else:
         common = np.result_type(t, g)
@@ -85,13 +85,14 @@ def _operands(t: Array, g: Array) -> tuple[Array, Array]:
 
 
 def _differing(t: Array, g: Array) -> tuple[float, float, int, int]:
-    """Greatest absolute and relative error of elements that are not the same; how many are within 1e-3, and 1e-2."""
+    """Return the greatest absolute and relative error of elements that are not the same, and how many are within 1e-3,
+    and 1e-2."""
     if t.dtype.kind in "uiO":
         distance, size = _integers(t, g)
         exact = int(distance.max())
         distance, size = distance.astype(np.float64), size.astype(np.float64)
         return exact if exact <= _EXACT else float(exact), *_shares(distance / size, distance, size)
-    with np.errstate(all="ignore"):  # overflows and infinities are looked for
+    with np.errstate(all="ignore"):  # overflows and infinities are detected below
         distance, size = np.abs(t - g), np.maximum(np.abs(t), np.abs(g))
         finite = np.isfinite(size)
         if not finite.all():
@@ -103,16 +104,16 @@ def _differing(t: Array, g: Array) -> tuple[float, float, int, int]:
             wide = np.dtype(np.complex128 if t.dtype.kind == "c" else np.float64)
             if t.dtype.itemsize < wide.itemsize:
                 return _differing(t.astype(wide), g.astype(wide))
-            ratio = np.abs(t / size - g / size)  # float64 has no room for the difference, but for the ratio
+            ratio = np.abs(t / size - g / size)  # the difference is beyond the range of float64, but not the ratio
         return greatest, *_shares(ratio, distance, size)
 
 
 def _integers(t: Array, g: Array) -> tuple[Array, Array]:
-    """abs(t - g) and max(abs(t), abs(g)), exactly."""
+    """Return abs(t - g) and max(abs(t), abs(g)), exactly."""
     if t.dtype == object:
         return np.abs(t - g), np.maximum(np.abs(t), np.abs(g))
-    # Modulo 2^64 the greater minus the smaller is their distance, also of int64 whose difference int64 cannot hold;
-    # likewise the absolute value of -2^63.
+    # The greater minus the smaller, modulo 2^64, is their distance, also for int64 whose difference is beyond the range
+    # of int64; likewise the absolute value of -2^63.
     distance = np.maximum(t, g).view(np.uint64) - np.minimum(t, g).view(np.uint64)
     return distance, np.maximum(np.abs(t).view(np.uint64), np.abs(g).view(np.uint64))
 
@@ -123,5 +124,5 @@ def _shares(ratio: Array, distance: Array, size: Array) -> tuple[float, int, int
 
 
 def _greater(a: float, b: float) -> float:
-    """Return the greater of two, NaN being greater than everything."""
+    """Return the greater of two; NaN is greater than any number."""
     return a if a != a or a >= b else b

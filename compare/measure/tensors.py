@@ -1,10 +1,9 @@
-"""Measures between two tensors. Measuring never judges: whether a number is good is decided in `judge`.
+"""Measures between two tensors. Measuring never judges: `judge` decides whether a number is good.
 
-Arithmetic is in float64 whatever the dtype; only relative errors of floats of 32 bits and less are taken in float32, as
-msprobe 8.1 does, so that the sheet shows its digits. Tensors are walked once, block by block (`block.py` says
-what is found in one), so a measure needs a few blocks of memory whether a tensor lies in memory or in a file. Blocks
-are cut the same way wherever they are measured and their sums put together with one rounding, so a measure does not
-depend on who else is working.
+Arithmetic is in float64 for any dtype; only relative errors of floats of 32 bits and less are computed in float32, as
+msprobe 8.1 does, so that the sheet has its digits. Tensors are read once, block by block (`block.py` measures one), so
+a measure needs a few blocks of memory for a tensor in memory or in a file. Blocks do not depend on where they are
+measured, and their sums are combined with one rounding, so a measure does not depend on the number of workers.
 """
 
 import math
@@ -71,7 +70,7 @@ def _pieces(tensor: Tensor) -> Iterator[Array]:
         yield tensor
 
 
-# Elements. In C long enough that a call costs nothing; in numpy so short that what is made of it stays in a cache.
+# Elements. In C large enough that a call costs nothing; in numpy small enough that temporary arrays stay in a cache.
 BLOCK_IN_C = 1 << 17
 BLOCK_IN_NUMPY = 1 << 14
 
@@ -81,8 +80,8 @@ LEAST_SQUARES = 2.0**-900  # below that, squares may have lost digits
 def measure(target: Tensor, golden: Tensor, standard: Standard, dtype: str = "") -> Measures:
     """Measure two tensors of one shape, each an array of numbers of any layout or an open npy file.
 
-    `dtype` is the golden's as its dump says it; it counts where an array holds a wider copy (bfloat16 lies as float32
-    in an npy). ValueError where the shapes differ, DumpError where a file cannot be read.
+    `dtype` is the golden's in its dump; it applies if an array is a wider copy (bfloat16 is stored as float32 in an
+    npy). Raise a ValueError if the shapes differ, a DumpError if a file cannot be read.
     """
     if target.shape != golden.shape:
         raise ValueError(f"shapes differ: {target.shape}, {golden.shape}")
@@ -94,7 +93,7 @@ def measure(target: Tensor, golden: Tensor, standard: Standard, dtype: str = "")
     rule = Rule(standard.absolute, standard.relative, math.ldexp(1.0, unit.exponent) if unit else 1.0)
     pieces = Pieces(target, golden)
     found: list[Block] = []
-    scale = 0.0 if rule.absolute else 1.0  # which plays no part where nothing is allowed
+    scale = 0.0 if rule.absolute else 1.0  # which is irrelevant if nothing is allowed
     for t, g in pieces:
         found.append(block(t, g, scale, rule))
         scale = found[-1].scale
@@ -106,8 +105,8 @@ def greatest_share(target: Tensor, golden: Tensor, absolute: float, relative: fl
     """Return the greatest |t - g| / (absolute + relative |g|) of two tensors of one shape, in float64.
 
     0/0 is 0 and x/0 infinity. Elements that are non-finite and the same on both sides count 0, other non-finite
-    elements infinity; a complex number counts as two numbers. An empty tensor gives 0. ValueError where the shapes
-    differ, DumpError where a file cannot be read.
+    elements infinity; a complex number counts as two numbers. An empty tensor gives 0. Raise a ValueError if the shapes
+    differ, a DumpError if a file cannot be read.
     """
     if target.shape != golden.shape:
         raise ValueError(f"shapes differ: {target.shape}, {golden.shape}")
@@ -125,7 +124,7 @@ def greatest_share(target: Tensor, golden: Tensor, absolute: float, relative: fl
 
 
 class Pieces(Sequence[tuple[Array, Array]]):
-    """Two tensors of one shape cut into pairs of flat blocks, in C order; memory is read in place where that can be."""
+    """Two tensors of one shape as pairs of flat blocks, in C order; memory is read in place if possible."""
 
     def __init__(self, target: Tensor, golden: Tensor, length: int = 0) -> None:
         self.size = math.prod(target.shape)
@@ -149,13 +148,13 @@ class Pieces(Sequence[tuple[Array, Array]]):
 
 
 def _part(side: Tensor, start: int, stop: int) -> Array:
-    """Elements of a tensor as a flat array that lies as calculations need it."""
+    """Return elements of a tensor as a flat array with the alignment that calculations need."""
     if isinstance(side, TensorFile):
         part = side.part(start, stop)
     elif side.ndim == 1:
         part = side[start:stop]
     else:
-        part = side.flat[start:stop]  # a copy of these elements alone, whatever the layout
+        part = side.flat[start:stop]  # a copy of these elements alone, for any layout
     part = widen(part)
     if part.flags.c_contiguous and part.flags.aligned and part.dtype.isnative:
         return part
@@ -163,10 +162,10 @@ def _part(side: Tensor, start: int, stop: int) -> Array:
 
 
 def _hold_against(scale: float, found: list[Block], pieces: Pieces, rule: Rule) -> None:
-    """Let every share that counts be one of the final scale.
+    """Convert every share that counts to the final scale.
 
-    Until the greatest golden element was met, the scale was smaller and shares were too great. Such a block is measured
-    again only if its greatest share could be the greatest of all or some of its elements could be beyond.
+    Until the greatest golden element was read, the scale was smaller and shares were too great. Such a block is
+    measured again only if its greatest share could be the greatest of all or some of its elements could be beyond.
     """
     stale = [at for at, one in enumerate(found) if one.scale < scale and one.excess > 0]
     greatest = max((one.excess for one in found if one.scale == scale), default=0.0)
@@ -211,7 +210,7 @@ def _together(found: list[Block], pieces: Pieces, unit: FloatFormat | None, one_
 
 
 def _greatest(values: list[tuple[float, int]], length: int) -> tuple[float, int]:
-    """Return the greatest of the blocks' greatest values and its flat index; of equals the first."""
+    """Return the greatest of the blocks' greatest values and its flat index; the first of equal ones."""
     at = max(range(len(values)), key=lambda at: values[at][0], default=0)
     if not values or values[at][1] < 0:
         return 0.0, -1
@@ -229,17 +228,17 @@ def _sums(found: list[Block], pieces: Pieces, absolute: float) -> _Sums:
     dot, tt, gg, dd, total = map(_sum, columns)
     if math.isfinite(dot + tt + gg + dd + total) and (not absolute or dd >= LEAST_SQUARES):
         return _Sums(_cosine(dot, math.sqrt(tt), math.sqrt(gg)), math.sqrt(dd), total)
-    # Squares leave the range of float64: once more, with numbers that have a longer exponent.
+    # Squares are beyond the range of float64: compute again with a type that has a longer exponent.
     with np.errstate(all="ignore"):
         dot, tt, gg, dd, total = sum((wide_sums(t, g) for t, g in pieces), np.zeros(5, np.longdouble))
         return _Sums(float(_cosine(dot, np.sqrt(tt), np.sqrt(gg))), float(np.sqrt(dd)), float(total))
 
 
 def _sum(values: Iterable[float]) -> float:
-    """With one rounding; NaN where the values or their sum leave the range of float64."""
+    """Return the sum with one rounding; NaN if the values or their sum are beyond the range of float64."""
     try:
         return math.fsum(values)
-    except (OverflowError, ValueError):  # the sum is too great; infinities of both signs
+    except (OverflowError, ValueError):  # the sum is too great, or has infinities of both signs
         return math.nan
 
 
@@ -252,12 +251,12 @@ def _cosine(dot: Any, norm_t: Any, norm_g: Any) -> Any:
 
 
 def _share(part: float, whole: float) -> float:
-    """0 / 0 is 0, anything else over 0 is infinity."""
+    """Return the share; 0 / 0 is 0, x / 0 is infinity."""
     return part / whole if whole else math.inf if part else 0.0
 
 
 def _units(ulps: float, unit: FloatFormat) -> float:
-    """Return `Block.ulps` is in halves of the golden's power of two."""
+    """Return units in the last place; `Block.ulps` is in halves of the golden's power of two."""
     try:
         return math.ldexp(ulps, unit.digits - 1)
     except OverflowError:
@@ -266,5 +265,5 @@ def _units(ulps: float, unit: FloatFormat) -> float:
 
 @lru_cache(maxsize=64)
 def _name_of(dtype: np.dtype[Any]) -> str:
-    """Return a dtype's name, the same for both byte orders; numpy puts it together each time."""
+    """Return a dtype's name, the same for both byte orders; numpy computes it each time."""
     return dtype.name

@@ -1,4 +1,4 @@
-"""Join the tables of several ranks by record, for the calls that a YAML file names, and write the result."""
+"""Join the tables of several ranks by record, for the calls in a YAML file, and write the result."""
 
 import errno
 from collections import Counter
@@ -26,7 +26,7 @@ from msprobe.store.lock import claimed
 
 from .tables import GOLDEN, NAME, NEIGHBOURS, TARGET, Table, measures_of, open_table, tables_of_ranks
 
-_LONGEST = 1 << 20  # bytes; a list of calls is a page
+_LONGEST = 1 << 20  # bytes; a list of calls is short
 _EXAMPLE = "write a list of names or name prefixes below `api:`, such as `- Distributed.all_reduce`"
 _KEYS = ("api", "compare_index")
 
@@ -39,14 +39,14 @@ class Choice:
     compare_index: tuple[str, ...] = ()
 
     def places_of(self, name: str) -> list[int]:
-        """Return the places of the entries that a record's name contains, with a dot or the end of the name behind
-        them."""
+        """Return the positions of the entries that a record's name contains, followed by a dot or the end of the
+        name."""
         text = f"{name}."
         return [at for at, entry in enumerate(self.api) if f"{entry}." in text]
 
 
 def read_choice(path: Path) -> Choice:
-    """Read the file; UsageError where it cannot be read or meant."""
+    """Read the file; raise a UsageError if it cannot be read or is invalid."""
     try:
         inputs: Any = yaml.safe_load(read_input(path, _LONGEST))
     except OSError as err:
@@ -73,7 +73,7 @@ def read_choice(path: Path) -> Choice:
 
 
 def _texts(path: Path, inputs: dict[Any, Any], key: str, hint: str) -> tuple[str, ...]:
-    """Return a list of texts, each once; nothing where the key is missing or has no value."""
+    """Return a list of texts, without duplicates; empty if the key is missing or has no value."""
     value = inputs.get(key)
     if value is None:
         return ()
@@ -87,7 +87,7 @@ def _texts(path: Path, inputs: dict[Any, Any], key: str, hint: str) -> tuple[str
 
 
 def check_measures(path: Path, wanted: Sequence[str], known: Sequence[str]) -> None:
-    """UsageError where a measure is asked for that tables of this kind never have."""
+    """Raise a UsageError if a requested measure never exists in tables of this kind."""
     for name in wanted:
         if name not in known:
             near = get_close_matches(name, known, 1)
@@ -96,28 +96,28 @@ def check_measures(path: Path, wanted: Sequence[str], known: Sequence[str]) -> N
 
 
 _NO_NUMBER = ("N/A", "unsupported", "Nan", "nan")
-"""Measures that are no numbers; the two values are shown instead: a group's ranks, a number, a text."""
+"""Measures that are not numbers; the two values are written instead: a group's ranks, a number, a text."""
 
 _NAMED = 5
-"""Names that a line lists."""
+"""Maximum number of names in a line."""
 
 
 class Absent(Enum):
-    """What was asked for and is not in the result."""
+    """Requested measures or records that are not in the result."""
 
     ENTRY = "entries of api that are in no table"
     MEASURE = "columns of compare_index missing in the table of a rank"
 
 
 Key = tuple[str, int]
-"""The name of a record and, where a table has that name more than once, which of them it is."""
+"""The name of a record and, if a table has that name more than once, its number among them."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """Per rank the cells of every record that was asked for, one cell per measure; and the records in order.
+    """By rank the cells of every requested record, one cell per measure; and the records in order.
 
-    `absent` are the entries of `api` that no table has a record of, `without` the ranks whose table lacks a measure.
+    `absent` are the entries of `api` without a record in any table, `without` the ranks whose table lacks a measure.
     """
 
     measures: tuple[str, ...]
@@ -128,7 +128,7 @@ class Merged:
 
     @property
     def lacking(self) -> dict[tuple[str, ...], list[int]]:
-        """Return the ranks by the records that they lack and another rank has; none that lacks nothing."""
+        """Return the ranks by the records that they lack and another rank has; without ranks that lack nothing."""
         found: dict[tuple[str, ...], list[int]] = {}
         for rank, cells in self.cells.items():
             if names := tuple(key[0] for key in self.keys if key not in cells):
@@ -137,20 +137,20 @@ class Merged:
 
     @property
     def verdicts(self) -> Verdicts:
-        """Return the records that are in the result, and what was asked for and is not. A record that some rank has is
-        there: the stages of a pipeline have other calls."""
+        """Return the numbers of records in the result, and of missing ones. A record that some rank has is not missing:
+        the stages of a pipeline have different calls."""
         gaps = {Absent.ENTRY: len(self.absent), Absent.MEASURE: sum(map(len, self.without.values()))}
         return Verdicts(len(self.keys), gaps=gaps)
 
     @property
     def answer(self) -> Words:
-        """Return the last line: the number of records, and how much that was asked for is not there."""
+        """Return the last line: the number of records, and of those that are missing."""
         number = f"{len(self.keys)} record{'s' * (len(self.keys) != 1)}"
         ranks = f"{len(self.cells)} rank{'s' * (len(self.cells) != 1)}"
         return last_line(f"merged: {number} of {ranks}", self.verdicts)
 
     def notes(self) -> Iterator[str]:
-        """Say which ranks lack which records."""
+        """Yield lines about the ranks that lack records."""
         for names, ranks in self.lacking.items():
             which = (
                 f"missing on rank {ranks[0]}:" if len(ranks) == 1 else f"missing on ranks {join_names(ranks, _NAMED)}:"
@@ -164,7 +164,8 @@ class Merged:
         return (NAME, *(f"rank{rank}" for rank in self.cells))
 
     def rows(self, measure: str) -> Iterator[tuple[Cell, ...]]:
-        """Yield one row per record: its name, and the measure at every rank; empty where a rank has no such record."""
+        """Yield one row per record: its name, and the measure at every rank; empty if a rank does not have the
+        record."""
         at = self.measures.index(measure)
         for key in self.keys:
             of_ranks = (known.get(key) for known in self.cells.values())
@@ -172,16 +173,16 @@ class Merged:
 
 
 def merge_result(folder: Path, output: Path, config: Path, *, form: str = "xlsx") -> tuple[Path, ...]:
-    """Put the comparison tables that lie in a folder side by side; gives the files that were written.
+    """Combine the comparison tables in a folder; return the files that were written.
 
-    `form` is `xlsx`, for one file with a sheet per measure, or `csv`, for a file per measure. UsageError where the
-    tables or the file `config` cannot be read or meant, or no record was asked for.
+    `form` is `xlsx`, for one file with a sheet per measure, or `csv`, for a file per measure. Raise a UsageError if the
+    tables or the file `config` cannot be read or are invalid, or no record was selected.
     """
     return merge_tables(folder, output, config, form=form)[0]
 
 
 def merge_tables(folder: Path, output: Path, config: Path, *, form: str = "xlsx") -> tuple[tuple[Path, ...], Merged]:
-    """As `merge_result`; returns what was merged too."""
+    """Do the same as `merge_result`; return the merged records too."""
     choice = read_choice(config)
     paths = tables_of_ranks(folder)
     logger.info("merging %d tables, of the ranks %s", len(paths), ", ".join(map(str, paths)))
@@ -205,10 +206,10 @@ def merge_tables(folder: Path, output: Path, config: Path, *, form: str = "xlsx"
 
 
 def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choice) -> Merged:
-    """Join all tables, one read after the other, and log what was asked for and is not there.
+    """Join all tables, one read after the other, and log what is missing.
 
-    Records of one entry of `choice.api` stand together, entries in their order, and within one as the tables have them.
-    UsageError for tables of two modes, where no record was asked for, or where no table has a measure.
+    Records of one entry of `choice.api` are together, entries in their order, and within one as in the tables. Raise a
+    UsageError for tables of two modes, if no record was selected, or if no table has a measure.
     """
     first = next(iter(paths.values()))
     mode = open_table(first).mode
@@ -220,7 +221,7 @@ def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choic
     cells: dict[int, dict[Key, tuple[Cell, ...]]] = {}
 
     def place_of(name: str) -> int | None:
-        """Return the place of the first entry that a record belongs to; None where it was not asked for."""
+        """Return the position of the first entry that a record belongs to; None if it was not selected."""
         places = choice.places_of(name)
         used.update(places)
         return places[0] if places else None
@@ -274,7 +275,7 @@ def _cells(table: Table, measures: Sequence[str], place_of: Callable[[str], int 
 
 
 def _in_order(sequences: Sequence[Sequence[Key]]) -> list[Key]:
-    """Return every key once; one that only later tables have stands behind the key that it follows there."""
+    """Return every key once; one that only later tables have comes after the key that precedes it there."""
     follows: dict[Key | None, Key | None] = {None: None}  # a chain from None to None
     for sequence in sequences:
         before: Key | None = None
@@ -291,7 +292,7 @@ def _in_order(sequences: Sequence[Sequence[Key]]) -> list[Key]:
 
 
 def write_workbook(path: Path, merged: Merged) -> None:
-    """Write one sheet per measure, called as the measure; what a sheet cannot hold goes on in a further one."""
+    """Write one sheet per measure, with its name; rows that do not fit continue in a further sheet."""
     from openpyxl import Workbook
     from openpyxl.utils import get_column_letter
 
@@ -313,7 +314,7 @@ def write_workbook(path: Path, merged: Merged) -> None:
 
 
 def _set(sheet: Any, cell: Cell) -> Any:
-    """Return a cell as it is, but for a share, which is a number that is shown in percent."""
+    """Return a cell unchanged, except for a share, which is a number in percent format."""
     if (part := share(cell)) is None:
         return cell
     from openpyxl.cell import WriteOnlyCell

@@ -23,29 +23,29 @@ NEIGHBOURS: dict[Mode, tuple[str, ...]] = {
     "statistics": ("Verdict", "Requires_grad Consistent"),
     "tensor": ("Verdict", "Scale Error", "Bias", "Max ULP", "Requires_grad Consistent"),
 }
-"""What some tables have beside the measures of their mode, and is merged where it is asked for."""
+"""Columns of some tables in addition to the measures of their mode, which are merged on request."""
 
-_MOST_COLUMNS, _MOST_ROWS = 128, 1_048_576  # what a sheet claims beyond is not believed
+_MOST_COLUMNS, _MOST_ROWS = 128, 1_048_576  # the declared size of a sheet is limited to this
 _EMPTY_ROWS = 1000
-_UNPACKED = 16 << 30  # bytes of all sheets; they are read in passing
-_HELD = 512 << 20  # bytes of any other part, the texts above all, which openpyxl holds in memory
-_SWOLLEN, _FROM = 300, 64 << 20  # so much smaller than its text no table gets; asked of parts of this size on
+_UNPACKED = 16 << 30  # bytes of all sheets; they are read sequentially
+_HELD = 512 << 20  # bytes of any other part, especially texts, which openpyxl keeps in memory
+_SWOLLEN, _FROM = 300, 64 << 20  # largest compression ratio of a table; checked for parts from this size on
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 _DECIMAL = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 
 def measures_of(mode: Mode) -> tuple[str, ...]:
-    """Return the headings of a mode's measures: what stands between the six columns of names and the values."""
+    """Return the headings of a mode's measures: those between the six columns of names and the values."""
     titles = [column.title for column in columns(mode, with_stack=False)]
     return tuple(titles[6 : titles.index(TARGET)])
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of one rank: its headings, and the rows as they are in the file, to be taken once.
+    """A table of one rank: its headings, and the rows as they are in the file, which can be read once.
 
-    A sheet has shares as numbers (0.125), where a csv file has texts (`12.5%`).
+    A sheet has shares as numbers (0.125), a csv file has texts (`12.5%`).
     """
 
     where: str
@@ -55,9 +55,9 @@ class Table:
     is_sheet: bool = False
 
     def picked(self, wanted: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
-        """Yield the cells below these headings, row by row; empty where the table has no such heading or the row ends.
+        """Yield the cells below these headings, row by row; empty if the table has no such heading or the row ends.
 
-        Shares are texts, wherever they come from.
+        Shares are texts in both forms.
         """
         places = [self.titles.index(title) if title in self.titles else len(self.titles) for title in wanted]
         in_percent = {column.title for column in columns(self.mode, with_stack=False) if column.percent}
@@ -71,7 +71,7 @@ class Table:
 
 
 def open_table(path: Path) -> Table:
-    """Open a table; UsageError where it is none, or none that has measures. Its rows may raise that too."""
+    """Open a table; raise a UsageError if it is not one, or has no measures. Reading its rows may raise one too."""
     rows = _checked(path, _sheet_rows(path) if path.suffix == ".xlsx" else _csv_rows(path))
     titles = tuple(map(str, next(rows, ())))
     if "NPU MD5" in titles:
@@ -93,7 +93,7 @@ def _checked(path: Path, rows: Iterator[Sequence[Cell]]) -> Iterator[Sequence[Ce
         raise
     except OSError as err:
         raise UsageError(f"{path}: cannot be read ({err.strerror or err}); compare this rank again") from err
-    # zipfile, the XML parser and openpyxl meet a broken file with whatever error it happens to lead to.
+    # zipfile, the XML parser and openpyxl raise many types of errors for a broken file.
     except Exception as err:
         text = " ".join(f"{type(err).__name__}: {err}".split())[:200]
         raise UsageError(f"{path}: is damaged or not a table ({text}); compare this rank again, or remove it") from err
@@ -108,15 +108,15 @@ def _csv_rows(path: Path) -> Iterator[Sequence[Cell]]:
 
 
 def _cell(text: str) -> Cell:
-    """Return the number that a text is; anything else stays text."""
+    """Return a number for the text of a number; other text unchanged."""
     if _WHOLE.fullmatch(text):
         return int(text)
     return number(float(text)) if _DECIMAL.fullmatch(text) else text
 
 
 def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
-    """Yield the rows of the first sheet that has records, and of further ones with the same headings: there a large
-    table goes on. Before it may stand a sheet that sums it up."""
+    """Yield the rows of the first sheet that has records, and of further ones with the same headings: a large table
+    continues there. A sheet with a summary may precede it."""
     from openpyxl import load_workbook
 
     with open_input(path) as file:
@@ -124,7 +124,7 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
         book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
         titles: tuple[Cell, ...] = ()
         for sheet in book.worksheets:
-            sheet.reset_dimensions()  # the size that a file declares may be anything
+            sheet.reset_dimensions()  # the declared size in a file may be anything
             rows = sheet.iter_rows(max_row=_MOST_ROWS, max_col=_MOST_COLUMNS, values_only=True)
             head = _filled(next(rows, ()))
             if (head != titles) if titles else (NAME not in head and sheet.title == SUMMARY):
@@ -134,8 +134,8 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
 
 
 def _to_the_end(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Cell]]:
-    """Yield the rows that hold something; after many that do not the sheet is at its end, whatever its last row
-    claims."""
+    """Yield the rows that have cells; after many that have none, the sheet has ended, whatever the number of its last
+    row."""
     empty = 0
     for row in map(_filled, rows):
         empty = 0 if row else empty + 1
@@ -146,7 +146,7 @@ def _to_the_end(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Cell]]:
 
 
 def _filled(row: Sequence[Any]) -> tuple[Cell, ...]:
-    """Return a row without the empty cells behind it."""
+    """Return a row without the empty cells at its end."""
     end = len(row)
     while end and row[end - 1] is None:
         end -= 1
@@ -154,8 +154,8 @@ def _filled(row: Sequence[Any]) -> tuple[Cell, ...]:
 
 
 def _check_size(path: Path, file: BinaryIO) -> None:
-    """UsageError for a file that unpacks to more than any table does; that a part holds no more than it says, zipfile
-    sees to."""
+    """Raise a UsageError for a file that is larger when unpacked than any table; zipfile ensures that a part is not
+    larger than declared."""
     with zipfile.ZipFile(file) as packed:
         parts = packed.infolist()
     if sum(part.file_size for part in parts) > _UNPACKED:
@@ -175,14 +175,14 @@ _ONE_CARD = re.compile(r"compare_result_(?:rank_)?[0-9]{14}\.(?:xlsx|csv)")
 
 _COMPARE_FIRST = "compare the ranks first, with msprobe compare"
 _OTHER_FILES = re.compile(r"(?:compare_summary|diff_analyze|advisor|compare_result)_.*\.(?:json|txt)")
-"""What a comparison writes beside its tables."""
+"""Files that a comparison writes in addition to its tables."""
 
 
 def tables_of_ranks(folder: Path) -> dict[int, Path]:
-    """Rank -> its table, in the order of the ranks.
+    """Return the table of each rank, in the order of the ranks.
 
-    What is left aside is said in the log. UsageError where the folder cannot be read, holds fewer than two tables, or
-    two of one rank.
+    Skipped files are logged. Raise a UsageError if the folder cannot be read, has fewer than two tables, or two of one
+    rank.
     """
     try:
         entries = sorted(folder.iterdir())
@@ -221,4 +221,4 @@ def _has_tables(folder: Path) -> bool:
     try:
         return any(_TABLE.fullmatch(entry.name) for entry in folder.iterdir())
     except OSError:
-        return False  # only looked at for the hint
+        return False  # only needed for the hint

@@ -59,7 +59,7 @@ class Options(JsonAnswer):
 
 def run(options: Options) -> int:
     """Merge, and print the paths of the files, and which ranks lack which records."""
-    from .merge import merge_tables  # here: the help of the command is there before openpyxl is
+    from .merge import merge_tables  # here: the help of the command does not need openpyxl
 
     paths, merged = merge_tables(options.input_dir, options.output, options.config_path, form=options.format)
     verdicts = merged.verdicts

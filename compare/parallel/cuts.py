@@ -1,8 +1,8 @@
-"""How the tensor parallel ranks share one value out: each has all of it, a part along an axis, or something else.
+"""How the tensor-parallel ranks share one value: each has all of it, a part along an axis, or something else.
 
-The data decide first. A shape that differs from the other side's in one dimension, by the factor of the parallel
-sizes, is cut along it; one that is equal there is not cut. Only where the other side does not tell (there is none, its
-layout is the same, or it lacks the call) a table of Megatron's classes does.
+The data decide first. A shape that differs from the other side's in one dimension, by the factor of the parallel sizes,
+is cut along it; one that is equal there is not cut. Only if the other side does not show it (there is none, its layout
+is the same, or it lacks the call), a table of Megatron's classes decides.
 """
 
 import math
@@ -15,7 +15,7 @@ from msprobe.base import names
 from .values import Shape
 
 TakenAs = Enum("TakenAs", "WHOLE PARTS STACK UNKNOWN")
-"""Every rank has all of it; the ranks' parts together are it; parts, but along an unknown axis; nothing is known."""
+"""Every rank has all of it; the ranks' parts together are it; parts, but along an unknown axis; unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def by_shapes(mine: Sequence[Shape], theirs: Sequence[Shape]) -> Cut:
     if len(common) == 1:
         (shape,) = common
         return Cut(ours[shape], shape)
-    # Axes may have been joined or split between the cut and here: heads * width in one place, heads and width apart.
+    # Axes may have been joined or split after the cut: heads * width at one place, heads and width separate at another.
     if not common and len(theirs) == 1 and sum(map(math.prod, mine)) == math.prod(theirs[0]) > 0:
         return Cut(TakenAs.PARTS, theirs[0])
     return UNKNOWN
@@ -73,15 +73,15 @@ _PARAMETERS = {
     (_ROW, "weight"): 1,
     (_VOCABULARY, "weight"): 0,
 }
-"""The axes along which parameters of Megatron's layers are cut; any other is whole on each rank. The classes of
-other libraries have these names in theirs: TEColumnParallelLinear, TELayerNormColumnParallelLinear."""
+"""The axes along which parameters of Megatron's layers are cut; any other is whole on each rank. The classes of other
+libraries contain these names: TEColumnParallelLinear, TELayerNormColumnParallelLinear."""
 
 _VALUES = {(_COLUMN, "result"): -1, (_ROW, "argument"): -1}
-"""The same for what they are given and return; a gradient is cut as the value that it belongs to."""
+"""The same for their inputs and outputs; a gradient is cut like the value that it belongs to."""
 
 
 def class_of(cell: str) -> str:
-    """Return the class of Megatron's of a cell call; empty for other classes, and for calls of functions."""
+    """Return Megatron's class of a cell call; empty for other classes, and for calls of functions."""
     name = names.parse(cell)
     if name.kind not in ("cell", "parameters_grad"):
         return ""
@@ -94,9 +94,10 @@ def by_class(
 ) -> Cut:
     """Return the split of a value of a cell call by the table; UNKNOWN for other calls.
 
-    `opposite` is the shape of what the call returned, of an argument, and the other way round. A result of a column
-    parallel layer that is equal on all ranks was gathered inside. What the table has as whole is cut along the first
-    axis with sequence parallelism: then that of the opposite is longer by the number of ranks.
+    `opposite` is the shape of the result for an argument, and of the argument for a result. A result of a
+    column-parallel layer that is equal on all ranks was gathered inside. A value that is whole in the table is cut
+    along the first axis with sequence parallelism: then the first axis of the opposite is longer by the number of
+    ranks.
     """
     kind = class_of(call)
     if not kind:

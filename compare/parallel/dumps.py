@@ -39,7 +39,7 @@ class RankDump:
 
 
 def steps_of(path: Path, layout: Layout, which: str) -> dict[Step, dict[int, Path]]:
-    """Return the dumps of a side by step and rank. UsageError if a step does not have exactly the ranks of the
+    """Return the dumps of a side by step and rank. Raise a UsageError if a step does not have exactly the ranks of the
     layout."""
     found: dict[Step, dict[int, Path]] = {}
     whole = side(path)
@@ -51,7 +51,7 @@ def steps_of(path: Path, layout: Layout, which: str) -> dict[Step, dict[int, Pat
     if not found:
         raise UsageError(f"{path}: contains no dump of calls; collect with level L0 or mix")
     for step, ranks in found.items():
-        if layout.ranks == len(ranks) == 1:  # a single process, whatever its number
+        if layout.ranks == len(ranks) == 1:  # a single process, with any number
             found[step] = {0: next(iter(ranks.values()))}
             continue
         _check_ranks(step.folder(path), ranks, layout, which)
@@ -74,7 +74,7 @@ def _check_ranks(folder: Path, ranks: Mapping[int, Path], layout: Layout, which:
 
 
 def read_rank(path: Path) -> RankDump:
-    """Return the dump of a rank; DumpError if it cannot be merged, with what to collect instead."""
+    """Return the dump of a rank; raise a DumpError, with settings for collecting again, if it cannot be merged."""
     file = find(path)
     head, entries = entries_of(file)
     construct, frames = beside(file)

@@ -41,9 +41,8 @@ def exchanges_of(ranks: Sequence[RankDump], model: frozenset[int], *, has_stages
     """Return the exchanges of the tensor parallel ranks of a stage inside the ranks of the `model`, by the names of the
     first rank.
 
-    `is_alone`: all ranks of the run have one copy of the model together. Where the group of an exchange was not
-    recorded, and there are other copies, it is inside the model if a cell makes it: gradients of copies are exchanged
-    outside.
+    `is_alone`: all ranks of the run have one copy of the model together. If the group of an exchange was not recorded,
+    and there are other copies, it is inside the model if a cell makes it: gradients of copies are exchanged outside.
     """
     calls: list[str] = []
     sums: dict[Signature, Sequence[Record]] = {}
@@ -108,7 +107,7 @@ def _sums(entries: Sequence[Any]) -> dict[Signature, Sequence[Record]]:
     found: dict[Signature, Sequence[Record]] = {}
     for records in zip(*inputs, strict=True):
         what = tuple(map(signature, records))
-        if len({*what}) > 1:  # a buffer, or what is equal everywhere, tells nothing
+        if len({*what}) > 1:  # buffers, and values that are equal everywhere, are not evidence
             found[what] = [record for record in made if record is not None]
     return found
 

@@ -72,7 +72,7 @@ class _Model:
 
     def is_of_layout(self, call: Placed) -> bool:
         """Return whether a call has no counterpart because of the layout: a function that a parallel layer calls, or
-        that is called where data are exchanged."""
+        that is called at an exchange of data."""
         around = names.parse(self.chain.parents.get(call.name) or "")
         is_api = names.parse(call.name).kind == "api"
         return is_api and (around.stem in self.chain.exchanging or bool(class_of(around.text)))
@@ -96,7 +96,7 @@ def _joined(entries: Sequence[Any]) -> Any:
 def merge_sides(target: Path, golden: Path | None, layouts: Layouts, root: Path) -> Merged:
     """Merge the sides whose ranks share a model, into folders below `root`.
 
-    UsageError where the paths are not of these layouts, DumpError where a dump cannot be read or merged.
+    Raise a UsageError if the paths do not have these layouts, a DumpError if a dump cannot be read or merged.
     """
     sides = [_Side("target", target, layouts.target)]
     if golden is not None and layouts.golden is not None:
@@ -203,7 +203,7 @@ def _without_stacks(side: str, step: Step, copy: int, layout: Layout) -> Finding
 
 
 def _findings(tally: Tally, side: str, step: Step, copy: int, layout: Layout) -> Iterator[Finding]:
-    """Return a finding of each kind that has a sentence: how often it was found, and where first."""
+    """Yield a finding of each kind that has a message: the number of its occurrences, and the first place."""
     where = phrase("{side}{place}", side=side, place=_place(step, copy, layout))
     for kind in kinds_in(kinds):
         found = [note for note in tally.findings if note.kind is kind]

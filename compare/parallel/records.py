@@ -3,11 +3,11 @@
 | the ranks' values | the merged one |
 |---|---|
 | shards of a distributed tensor, which their records describe | see `shards.py` |
-| parts of a whole | their concatenation; where the axis is not known, stacked along a new one |
-| of one whole, and equal | it |
-| of one whole, and not equal | a finding; the one that is farthest from the other side's stands there |
-| parts of a sum, and an exchange adds them up | what comes out of the exchange |
-| anything else | a tensor without statistics, and a finding that says why |
+| parts of a whole | their concatenation; if the axis is unknown, stacked along a new one |
+| copies of a whole, equal | the copy |
+| copies of a whole, not equal | a finding; the copy that differs most from the other side's |
+| parts of a sum, and an exchange adds them up | the result of the exchange |
+| any others | a tensor without statistics, and a finding with the reason |
 """
 
 import json
@@ -122,7 +122,7 @@ class EntryMerger:
         self, call: Placed, entries: Sequence[Mapping[str, Any]], others: Sequence[Any] | None, whole: Any
     ) -> dict[str, Any]:
         """Return the entry of a call. `others` are those of the same call on the ranks of the other side, None without
-        another side; `whole` is the merged entry of a golden."""
+        another side; `whole` is the merged entry of the golden."""
         one = _Call(self, call, entries, is_alone=others is None)
         made: dict[str, Any] = {}
         is_gradient = names.parse(call.name).kind == "parameters_grad"
@@ -145,7 +145,7 @@ class EntryMerger:
             return None
         found = source_of(text)
         if found.origin == "parameter":
-            # A stage calls its parameters by its own numbers of layers.
+            # A stage numbers the layers in names of parameters separately.
             return None if self._has_stages else text
         if found.origin != "call":
             return text
@@ -180,7 +180,7 @@ class _Call:
         if isinstance(first, list) and all(_length(tree) == len(first) for tree in trees):
             alike = [other for other in others if _length(other) == len(first)]
             golden = whole if _length(whole) == len(first) else [None] * len(first)
-            # The list around the one record of a gradient is no place.
+            # The list around the only record of a gradient is not a place.
             is_wrapper = at.part == "parameters_grad" and len(first) == 1 and len(at.path) == 1
             return [
                 self.tree([t[n] for t in trees], [o[n] for o in alike], golden[n], at if is_wrapper else at.inside(n))
@@ -270,7 +270,7 @@ class _Call:
         are_equal = are_alike(records)
         cut = self._cut(shapes, others, at, are_equal)
         if at.part == "output" and self._has_lost_inputs:
-            # Each rank computes something else than the whole model does.
+            # Each rank computes something different from the whole model.
             return self._unmerged(kinds.INPUTS_NOT_MERGED, records[0], at, cut.shape or shapes[0])
         if self._is_of_share(cut, records, at):
             return self._unmerged(kinds.SHARE_OF_BATCH, records[0], at, cut.shape or shapes[0])
@@ -283,7 +283,7 @@ class _Call:
             return self._saved(self._described(records[0], shapes[0]), at, arrays[0] if arrays else None)
         if sums := self._merger.exchanges.sum_of(records):
             self._tally.count("reduced over ranks")
-            # Of a reduce-scatter each rank keeps a part.
+            # Each rank keeps a part of a reduce-scatter.
             numbers = sums[0] if are_alike(sums) else concatenated(sums, shapes[0])
             return self._described({**numbers, "from": records[0].get("from")}, shapes[0])
         if self._merger.shares_batch and at.part not in ("parameters", "parameters_grad"):
@@ -341,12 +341,12 @@ class _Call:
         if cut != UNKNOWN:
             return cut
         if len(others) == len(shapes) > 1:
-            # Both sides are cut alike, so that parts of a sum may be compared as they are. The golden decides.
+            # Both sides are cut alike, so that parts of a sum can be compared as they are. The golden decides.
             trusted_are_equal = are_equal if self._merger.is_golden else are_alike(others)
             return Cut(TakenAs.WHOLE, shapes[0]) if trusted_are_equal else stacked(shapes)
         if are_equal:
             return Cut(TakenAs.WHOLE, shapes[0])
-        # Cells do not hand on parts of sums.
+        # Cells do not pass on parts of sums.
         return stacked(shapes) if self._is_cell and at.part != "parameters_grad" else UNKNOWN
 
     def _opposite(self, part: str) -> Shape:
@@ -362,8 +362,7 @@ class _Call:
     def _astray(
         self, records: Sequence[Record], others: Sequence[Record], at: _At, arrays: Sequence[Array] | None
     ) -> Record:
-        """Return, of copies that differ, the one that differs most from the other side, so that a comparison reports
-        it."""
+        """Return the copy that differs most from the other side, so that a comparison reports it."""
         trusted = others[0] if others and not self._merger.is_golden else records[0]
         worst = max(records, key=lambda record: distance(record, trusted))
         apart = max(distance(record, records[0]) for record in records)
@@ -396,12 +395,12 @@ def _is_sum(records: Sequence[Record]) -> bool:
 
 
 _FAR, _FARTHER = 1e-3, 10
-"""A shard is suspect whose relative distance from its part of the golden is more than this, and so many times that of
-the median shard. A difference within the rounding of float16 is not."""
+"""A shard is suspicious if its relative distance from its part of the golden is more than `_FAR`, and more than
+`_FARTHER` times that of the median shard. A difference within the rounding of float16 is not."""
 
 
 def _relative(array: Array, golden: Array) -> float:
-    """Return the norm of the difference as a share of the golden's norm; infinite if one is not finite and they
+    """Return the norm of the difference relative to the golden's norm; infinity if one is not finite and they
     differ."""
     mine, theirs = array.astype(np.float64), golden.astype(np.float64)
     if np.array_equal(mine, theirs, equal_nan=True):
@@ -412,7 +411,7 @@ def _relative(array: Array, golden: Array) -> float:
 
 
 def _joined(arrays: Sequence[Array] | None, cut: Cut) -> Array | None:
-    """Return the elements of all parts; None if they, or the axis, are not known."""
+    """Return the elements of all parts; None if they, or the axis, are unknown."""
     if not arrays:
         return None
     if cut.taken_as is TakenAs.STACK:

@@ -23,8 +23,8 @@ KEY = "shard"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One rank's part of a distributed tensor. `at` are its coordinates in the mesh, `index` its place among the ranks
-    that are merged; `offset` is None where the part is not one block."""
+    """One rank's part of a distributed tensor. `at` are its coordinates in the mesh, `index` its position among the
+    ranks that are merged; `offset` is None if the part is not one block."""
 
     index: int
     record: Record
@@ -194,7 +194,7 @@ _REDUCTIONS = {"sum": np.sum, "avg": np.mean, "max": np.max, "min": np.min}
 
 
 def assembled(parts: Parts, arrays: Mapping[int, Array]) -> Array | None:
-    """Return the whole tensor from the elements of the ranks; None where a block has no place, or no known sum.
+    """Return the whole tensor from the elements of the ranks; None if a block has no place, or its sum is unknown.
 
     Sums are computed in float64.
     """
@@ -218,8 +218,8 @@ def assembled(parts: Parts, arrays: Mapping[int, Array]) -> Array | None:
 
 
 def outside(record: Record, whole: Record) -> float:
-    """Return by how much the extremes of a part exceed those of the trusted whole, as a share of its range; 0.0 where
-    they do not, and where a number is absent."""
+    """Return by how much the extremes of a part exceed those of the trusted whole, relative to its range; 0.0 if they
+    do not, and if a number is missing."""
     numbers = [each.get(key) for each in (record, whole) for key in ("Max", "Min")]
     if not all(type(n) in (int, float) for n in numbers):
         return 0.0

@@ -1,8 +1,8 @@
 """Pipeline stages in sequence, as one process would have made their calls.
 
-A stage counts its layers and its calls from 0. Virtual stages (chunk v of stage p is number v * stages + p) are put in
-order: of every micro batch the forward of all in turn, then the backward of all, last first. In that order layers and
-calls are numbered anew. Micro batches are told apart by the numbers of the outermost cells around the calls.
+A stage counts its layers and its calls from 0. Virtual stages (chunk v of stage p has number v * stages + p) are put in
+order: for every micro batch the forward of all in sequence, then the backward of all, last first. Layers and calls are
+numbered again in that order. Micro batches are distinguished by the numbers of the outermost cells around the calls.
 """
 
 import json
@@ -46,8 +46,8 @@ class Part(NamedTuple):
 class Placed:
     """A call of the whole model.
 
-    `parts` are the calls on the stages that it is made of, in order: several where a cell holds layers of several
-    stages, so that it takes its arguments on the first of them and has its results on the last.
+    `parts` are its calls on the stages, in order: several if a cell contains layers of several stages, so that it has
+    its arguments on the first of them and its results on the last.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class Chain:
-    """All calls of the model in order, the cells around them, and those that several stages made and one keeps.
+    """All calls of the model in order, the cells around them, and calls of several stages of which one is kept.
 
-    `segments` say where each part stands; `exchanging` are the cells that exchange data among the ranks themselves, an
-    empty text for the code around all cells.
+    `segments` are the positions of the parts; `exchanging` are the cells that exchange data among the ranks themselves,
+    an empty text for the code around all cells.
     """
 
     calls: tuple[Placed, ...]
@@ -91,7 +91,7 @@ def chain_of(
         for name, segment in _segments(dump, numbering, stage).items()
         if name not in dropped[stage] and name not in internal[stage]
     }
-    parts = sorted(segments, key=segments.__getitem__)  # what has one segment is of one stage, and stays in its order
+    parts = sorted(segments, key=segments.__getitem__)  # calls of one segment belong to one stage, and keep their order
     cells, repeated = _cells(parts, numbering)
     renamed = {part: name for name, each in cells.items() for part in each}
     around = {
@@ -167,7 +167,8 @@ def _named(
 
 
 class _Copies:
-    """Finds what each stage does outside of cells although the model does it once: reading the batch, making masks.
+    """Finds the calls outside of cells that each stage makes although the model makes them once: reading the batch,
+    creating masks.
 
     The n-th call with the same values is a copy of the n-th on another stage.
     """
@@ -197,8 +198,7 @@ class _Copies:
 
 
 def _key(name: Name, new: str, parent: str, made: Mapping[str, Placed], ordinals: "Counter[tuple[str, str]]") -> Key:
-    """Return names of cells are keys. Of other calls it counts which of their kind they are inside the cell around
-    them."""
+    """Return the key of a call: for cells the name; other calls are counted by kind inside the cell around them."""
     if name.direction == "backward" and (forward := made.get(names.counterpart(new, "forward"))):
         return Key(forward.key.around, f"{name.stem} backward", forward.key.number)
     what = f"{name.stem} {name.direction}"
@@ -214,10 +214,10 @@ def _around(name: str, construct: Mapping[str, str | None]) -> Iterator[str]:
 
 
 def _segments(dump: RankDump, numbering: "Layers", stage: int) -> dict[str, Segment]:
-    """Return the segment of every call of a stage: that of the outermost cell around it, else of its forward, or of the
-    previous cell.
+    """Return the segment of every call of a stage: that of the outermost cell around it, otherwise of its forward, or
+    of the previous cell.
 
-    What runs outside of cells after a backward prepares the next micro batch.
+    Calls outside of cells after a backward prepare the next micro batch.
     """
     found: dict[str, Segment] = {}
     now = Segment(0, 0, numbering.turn(stage, 0, 0))
@@ -248,13 +248,13 @@ def _segments(dump: RankDump, numbering: "Layers", stage: int) -> dict[str, Segm
 class Layers:
     """The numbers of layers and chunks on all stages, and those in the whole model.
 
-    Where each stage that has layers of a list counts them from 0, a number is raised by how many stages before it
-    have; else the numbers are those of the whole model already. `is_indexed`: the names of cells begin with the number
-    of a chunk, which is 0 in the whole model.
+    If each stage counts the layers of a list from 0, their numbers are increased by the number of layers on earlier
+    stages; otherwise the numbers are already those of the whole model. `is_indexed`: the names of cells begin with the
+    number of a chunk, which is 0 in the whole model.
     """
 
     def __init__(self, stages: Sequence[RankDump], layout: Layout) -> None:
-        """DumpError where chunks of virtual stages are not told apart."""
+        """Find the numbers; raise a DumpError if chunks of virtual stages are indistinguishable."""
         self._stages, self._chunks = len(stages), layout.vpp
         paths = [[parse(name) for name in dump.construct] for dump in stages]
         cells = [name.path.split(".") for each in paths for name in each if name.kind == "cell"]
@@ -276,7 +276,7 @@ class Layers:
         self._before = {container: _raised(by_stage) for container, by_stage in held.items()}
 
     def write_like(self, other: "Layers") -> None:
-        """Let names begin with the number of a chunk if those of the other side do."""
+        """Add the number of a chunk to names if those of the other side have it."""
         self._is_written = other.is_indexed
 
     def without_index(self, name: str) -> str:
@@ -289,7 +289,7 @@ class Layers:
         return int(name.path.split(".")[0]) if self.is_indexed else 0
 
     def turn(self, stage: int, chunk: int, phase: int) -> int:
-        """Return the place of a virtual stage in a micro batch: in the backward, the last is first."""
+        """Return the position of a virtual stage in a micro batch: in backward, the last is first."""
         virtual = chunk * self._stages + stage
         return -virtual if phase else virtual
 
@@ -300,7 +300,7 @@ class Layers:
         return None if at is None else (".".join(path[:at]), int(path[at]))
 
     def holds_layers(self, name: Name) -> bool:
-        """Return whether a cell contains a list of layers that is split over the stages."""
+        """Return whether a cell contains a list of layers that is distributed over the stages."""
         path = ".".join(name.path.split(".")[int(self.is_indexed) :])
         return any(shares and f"{container}.".startswith(f"{path}.") for container, shares in self._before.items())
 
@@ -319,7 +319,7 @@ class Layers:
 
 
 def _raised(by_stage: Mapping[int, set[int]]) -> dict[int, int]:
-    """By how much the numbers of each virtual stage are raised."""
+    """Return by how much the numbers of each virtual stage are increased."""
     if any(min(numbers) for numbers in by_stage.values()):
         return {}
     found, before = {}, 0

@@ -1,4 +1,4 @@
-"""The elements of the ranks' tensors, read while ranks are merged, and those of merged tensors, written."""
+"""Read the elements of the ranks' tensors while ranks are merged, and write those of merged tensors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,8 @@ class Tensors:
     """Reads the tensors of ranks, by the folders of their dumps, and writes merged ones to a folder."""
 
     def __init__(self, ranks: Sequence[Path], folder: Path, trusted: Path | None) -> None:
-        """`trusted` is the folder of the golden's dump in one piece; None where there is none yet."""
+        """Read from the folders of `ranks`; `trusted` is the folder of the golden's merged dump, None if there is none
+        yet."""
         self._ranks, self._folder, self._trusted = ranks, folder / layout.TENSORS, trusted
         self._is_made = False
 
@@ -50,7 +51,7 @@ class Tensors:
 
 
 def load_of(folder: Path, record: Record) -> Array | None:
-    """Return the elements of a record of a dump; None where they were not collected, or cannot be read."""
+    """Return the elements of a record of a dump; None if they were not collected, or cannot be read."""
     name = record.get("data_name")
     if type(name) is not str or not name:
         return None
@@ -61,7 +62,7 @@ def load_of(folder: Path, record: Record) -> Array | None:
 
 
 def joined_axis(shapes: Sequence[Sequence[int]], whole: Sequence[int]) -> int | None:
-    """Return the axis along which tensors of these shapes make the whole; None where there is none, or several."""
+    """Return the axis along which tensors of these shapes are the whole; None if there is none, or several."""
     first = shapes[0]
     if any(len(shape) != len(whole) for shape in shapes):
         return None

@@ -2,12 +2,12 @@
 
 | statistic of a concatenation | |
 |---|---|
-| Max, Min | the largest, the smallest of the parts; NaN where a part has one |
-| Mean | the mean of the parts' means, weighted by how many elements they have |
+| Max, Min | the largest, the smallest of the parts; NaN if a part has one |
+| Mean | the mean of the parts' means, weighted by their numbers of elements |
 | Norm | the root of the sum of the parts' squared norms |
 | counts of true, NaN and infinite elements | their sums |
 
-None of this depends on the axis along which the parts stand together. Of a sum over ranks there is no such rule.
+This does not depend on the axis of the concatenation. There is no such rule for a sum over ranks.
 """
 
 import math
@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 _COUNTS = tuple(each.key for each in COUNTS)
 _EXACT = tuple(each.key for each in (*NUMBERS, *COUNTS) if each.rule in ("extreme", "equal"))
 _OF_ONE_RANK = (DIGEST.key, "data_name", "from", "shard", *[each.key for each in LAYOUT])
-"""What says something of the one tensor of one rank, or names its calls."""
+"""Members about the tensor of one rank, or with names of its calls."""
 
 
 def is_tensor(node: object) -> bool:
@@ -41,7 +41,7 @@ def shape_of(record: Record) -> Shape:
 
 
 def signature(record: Record) -> tuple[str, ...]:
-    """Equal for records of equal tensors, whatever their shapes; a NaN equals itself."""
+    """Return a key that is equal for records of equal tensors of any shapes; a NaN equals itself."""
     return tuple(repr(record.get(key)) for key in (*KEYS, *_COUNTS))
 
 
@@ -53,7 +53,7 @@ def are_alike(records: Sequence[Record]) -> bool:
 
 
 def different_ones(records: Sequence[Record]) -> list[int]:
-    """Return the places of records of different tensors: of equal ones the first."""
+    """Return the positions of records of different tensors: of equal ones the first."""
     firsts: dict[object, int] = {}
     for n, record in enumerate(records):
         firsts.setdefault((shape_of(record), record.get("md5"), signature(record)), n)
@@ -61,19 +61,19 @@ def different_ones(records: Sequence[Record]) -> list[int]:
 
 
 def odd_ones(records: Sequence[Record]) -> tuple[int, ...]:
-    """Return the places of the copies that are not like most; of two halves the later."""
+    """Return the positions of the copies that differ from most; if two halves differ, the later one."""
     prints = [(shape_of(r), r.get("md5"), signature(r)) for r in records]
     most = max(prints, key=prints.count)
     return tuple(n for n, each in enumerate(prints) if each != most)
 
 
 def described(record: Record, shape: Shape) -> Record:
-    """Return a record without what is of one rank only, and of this shape."""
+    """Return a record of this shape without members that apply to one rank only."""
     return {key: value for key, value in record.items() if key not in _OF_ONE_RANK} | {"shape": list(shape)}
 
 
 def without_statistics(record: Record, shape: Shape) -> Record:
-    """Return a record that says nothing but what kind of tensor it is."""
+    """Return a record with only the type of the tensor."""
     return {key: value for key, value in described(record, shape).items() if key not in (*KEYS, *_COUNTS, *OPTIONAL)}
 
 
@@ -93,7 +93,7 @@ def concatenated(records: Sequence[Record], shape: Shape) -> Record:
 
 
 def _combined(numbers: Sequence[Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
-    """None where there is no number, or one part lacks it."""
+    """Return the combined number; None if there is none, or one part lacks it."""
     return combine(numbers) if numbers and all(type(n) in (int, float, bool) for n in numbers) else None
 
 
@@ -120,13 +120,13 @@ _MERGES: dict[Merge, Callable[[Sequence[Any], Sequence[int]], Any]] = {
 
 
 _ROUNDING = 1e-11, 4e-6
-"""By how much mean and norm of the parts taken together may be off, as a share of the root mean square: of statistics
-summed in float64, as ours are, and in float32."""
+"""Maximum error of mean and norm of the combined parts, relative to the root mean square: for statistics accumulated in
+float64, as in dumps of this tool, and in float32."""
 
 
 def settled(record: Record, whole: Record, *, is_ours: bool) -> Record:
-    """Return a concatenation with the mean and norm of the same tensor in one piece, where nothing but the rounding of
-    the parts' statistics tells them apart: `Max` and `Min`, which are exact, are equal."""
+    """Return a concatenation with the mean and norm of the same tensor in one piece, if they differ only by the
+    rounding of the parts' statistics: `Max` and `Min`, which are exact, are equal."""
     numbers: list[Any] = [each.get(key) for each in (record, whole) for key in KEYS]
     if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
         return record
@@ -140,7 +140,7 @@ def settled(record: Record, whole: Record, *, is_ours: bool) -> Record:
 
 
 def distance(record: Record, other: Record) -> float:
-    """By how much two records differ at most, as a share of the larger norm; infinite where one has no number."""
+    """Return the largest difference of two records, relative to the larger norm; infinity if one lacks a number."""
     pairs: list[tuple[Any, Any]] = [(record.get(key), other.get(key)) for key in KEYS]
     known = [(a, b) for a, b in pairs if type(a) in (int, float) and type(b) in (int, float)]
     if signature(record) == signature(other):

@@ -21,7 +21,7 @@ OPTIONS = {"api": "-am", "cell": "-cm", "layer": "-lm", "data": "-dm"}
 NOTHING = "no_counterpart"
 
 _RULE = {"api": "- ", "cell": "[^#]", "layer": "  [^#]", "data": "[^# ]"}
-"""How a line begins that is a rule."""
+"""The beginning of a line that is a rule."""
 
 _TEXTS = {
     "api": "Corresponding functions, call by call in order, with their arguments and results.",
@@ -37,14 +37,14 @@ Rules = defaultdict[str, defaultdict[str, Counter[str]]]
 
 @dataclass(frozen=True)
 class Suggestion:
-    """The texts of the four files by kind, and how many rules each has; an empty text where there is nothing to say."""
+    """The texts of the four files by kind, and the number of rules of each; an empty text if there are none."""
 
     texts: dict[str, str]
     rules: dict[str, int]
 
 
 def suggest(target: Dump, golden: Dump, found: Counterparts) -> Suggestion:
-    """Return the four files for what was found between two dumps."""
+    """Return the four files for the counterparts of two dumps."""
     files = _Files(target, golden, found)
     written = {"api": files.apis(), "cell": files.cells(), "layer": files.layers(), "data": files.data()}
     texts, rules = {}, {}
@@ -71,11 +71,11 @@ class _Files:
                 yield pair, mine, theirs
 
     def apis(self) -> list[str]:
-        """Return a rule for every stem, with arguments and results; a comment where calls would not meet by their
+        """Return a rule for every stem, with arguments and results; a comment if calls would not correspond by their
         numbers.
 
-        A comment too where the two are different operations that end in one value: of the others of these two names,
-        and of what goes into them, that says nothing.
+        Also a comment if the two are different operations that end in one value: that is not evidence about the other
+        calls with these two names, or about their inputs.
         """
         partners: defaultdict[str, list[tuple[Counterpart, Name, Name]]] = defaultdict(list)
         back: defaultdict[str, set[str]] = defaultdict(set)
@@ -106,8 +106,7 @@ class _Files:
         return lines
 
     def _places(self, pairs: list[Counterpart], part: str) -> dict[Path, Path] | None:
-        """Return which place of the one is which of the other in all these calls; None where two of them say two
-        things."""
+        """Return the corresponding places of all these calls; None if two of them contradict each other."""
         ours, theirs = self._sides[0].dump.columns, self._sides[1].dump.columns
         found: dict[Path, Path] = {}
         for pair in pairs:
@@ -119,7 +118,8 @@ class _Files:
         return found if len(set(found.values())) == len(found) else None
 
     def cells(self) -> list[str]:
-        """Return a rule for every module all of whose runs have runs of one module as partners, and of no other."""
+        """Return a rule for every module all of whose runs have runs of one module, and of no other, as
+        counterparts."""
         partners: defaultdict[str, dict[str, Counterpart]] = defaultdict(dict)
         back: defaultdict[str, set[str]] = defaultdict(set)
         for pair, mine, theirs in self._forward_pairs("cell"):
@@ -138,7 +138,8 @@ class _Files:
         return lines
 
     def layers(self) -> list[str]:
-        """Rules by class of the enclosing cell; where two cells of one class need different ones, both are comments."""
+        """Return rules by class of the enclosing cell; if two cells of one class need different ones, both are
+        comments."""
         target, golden = self._sides
         rules: Rules = defaultdict(lambda: defaultdict(Counter))
         for pair, mine, theirs in self._forward_pairs("cell"):
@@ -171,8 +172,8 @@ class _Files:
         return TOP if outer == NONE else self._sides[0].class_name(outer)
 
     def _functions(self) -> Iterator[tuple[str, str, str]]:
-        """Class, own name and partner's own name of functions, as far as their order inside the class leads to no
-        error."""
+        """Yield class, own name and counterpart's own name of functions, as far as their order inside the class gives
+        no wrong pair."""
         golden_of = self._golden_of
         left, right = (_by_own_name(side) for side in self._sides)
         by_class: defaultdict[tuple[str, str], list[tuple[list[int], Calls]]] = defaultdict(list)
@@ -188,15 +189,15 @@ class _Files:
             yield type_name, ours, best if scores[best] >= 0 else NOTHING
 
     def _score(self, places: list[tuple[list[int], Calls]], other: str) -> int:
-        """Return how many calls meet their partners by order; -1 where one meets another."""
+        """Return the number of calls that correspond by order; -1 if one would have a wrong counterpart."""
         met = [pair for calls, theirs in places for pair in zip(calls, theirs.get(other, ()), strict=False)]
         return len(met) if all(self._golden_of.get(a, NONE) == b for a, b in met) else -1
 
     def _astray(self, rules: Rules) -> set[tuple[str, str]]:
-        """Class and own name of the functions of which a call, forward or backward, would get a wrong partner by the
-        rules.
+        """Return class and own name of the functions of which a call, forward or backward, would get a wrong
+        counterpart by the rules.
 
-        Backward calls are counted from the end of the program, so what one side has more of stands at their beginning.
+        Backward calls are counted from the end of the program, so additional ones of one side are at their beginning.
         """
         target, golden = self._sides
         by_class = {
@@ -213,7 +214,7 @@ class _Files:
         }
 
     def data(self) -> list[str]:
-        """Return every pair of records of every pair of calls, and for what stayed open the candidates."""
+        """Return every pair of records of every pair of calls, and the candidates for open ones."""
         target, golden = self._sides
         shared = Counter(pair.golden for pair in self._found.calls)
         lines: list[str] = []
@@ -237,7 +238,7 @@ class _Files:
 
 
 def text(name: str) -> str:
-    """Return a name as yaml takes it for a text."""
+    """Return a name in a form that YAML reads as text."""
     plain = all(c.isalnum() or c in "._-" for c in name) and not name.replace(".", "").isdigit() and name[:1].isalpha()
     return name if plain and name.lower() not in ("true", "false", "null", "yes", "no", "on", "off") else _quoted(name)
 
@@ -259,7 +260,8 @@ def _own(side: Side, at: int) -> str:
 
 
 def _by_own_name(side: Side) -> dict[int, Calls]:
-    """Functions by the module call around them, inner parts of layers too, and by their own names; in order."""
+    """Return functions by the module call around them, including inner parts of layers, and by their own names; in
+    order."""
     found: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at in side.apis:
         found[side.parents[at]][_own(side, at)].append(at)
@@ -271,7 +273,8 @@ def _is_below(path: str, outer: str) -> bool:
 
 
 def _without_common_end(mine: Path, theirs: Path) -> tuple[Path, Path]:
-    """Return `blocks.0` and `h.0` differ in `blocks` and `h`; one part stays on each side."""
+    """Return two names without their common end: `blocks.0` and `h.0` differ in `blocks` and `h`; at least one part
+    remains on each side."""
     while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:
         mine, theirs = mine[:-1], theirs[:-1]
     return mine, theirs

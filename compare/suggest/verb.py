@@ -43,14 +43,14 @@ class Options(JsonAnswer):
 
 
 def run(options: Options) -> int:
-    """Find, write, and say what is to be looked at."""
+    """Find counterparts, write the files, and print what has to be checked."""
     output = options.output
     for path in (_neighbour(output, kind) for kind in ("api", "cell", "layer", "data")):
-        refuse_existing(path, _ANOTHER)  # somebody may have edited it
+        refuse_existing(path, _ANOTHER)  # the user may have edited it
     from msprobe.compare.counterparts.search import find_counterparts
     from msprobe.findings.document import Document, printed
     from msprobe.findings.finding import Answer, Suggestion
-    from msprobe.store.reader import read  # here: the help of the command is there before numpy is
+    from msprobe.store.reader import read  # here: the help of the command does not need numpy
 
     from .mapping_files import KINDS, OPTIONS, suggest
 
