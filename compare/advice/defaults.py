@@ -1,4 +1,4 @@
-"""Defaults in which layers, functions and optimizers of the frameworks differ, each as its signature has it.
+"""Defaults of layers, functions and optimizers that differ between the frameworks, each as in its signature.
 
 A test reads the signatures of the installed frameworks. `source` is the page of the public documentation.
 """
@@ -15,10 +15,10 @@ _PYTORCH = "https://docs.pytorch.org/docs/stable/generated/"
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """The default of an argument of `owner`, of an operation by its name in `msprobe.replay.operations`.
+    """The default of an argument of `owner`, for an operation by its name in `msprobe.replay.operations`.
 
-    `position` is the place of the argument in a call of a function, -1 where it is passed by name only, and for layers,
-    whose arguments belong to their constructor. `source` documents it.
+    `position` is that of the argument in a call of a function, -1 if it is passed by name only, and for layers, whose
+    arguments belong to their constructor. `source` documents it.
     """
 
     operation: str
@@ -69,7 +69,7 @@ DEFAULTS = (
 )
 
 NAMES = {"epsilon": "eps", "keep_prob": "p"}
-"""Names of one argument in the other framework's words."""
+"""Names of one argument in the other framework's terms."""
 
 
 def defaults_of(operation: str, argument: str, framework: str) -> Iterator[Default]:
@@ -81,7 +81,7 @@ def defaults_of(operation: str, argument: str, framework: str) -> Iterator[Defau
 
 
 def argument_at(operation: str, position: int) -> str:
-    """Return the name of the argument at a place of a call of an operation; empty where it is not known."""
+    """Return the name of the argument at a position in a call of an operation; empty if unknown."""
     rows = (row for row in DEFAULTS if row.operation == operation and row.position == position)
     found = {NAMES.get(row.argument, row.argument) for row in rows}
     return found.pop() if len(found) == 1 else ""

@@ -8,8 +8,8 @@ value     1: tag (the name)   2: tensor   3: map tensor
 tensor    1: dims, an integer each   2: tensor_type, as in `Float32`   3: tensor_content, bytes in C order
 ```
 
-A parameter of more than 512 MiB is cut into several values of one tag, each with the dims of the whole; a scalar has
-dims [0] in files of older versions. Where the bytes lie is noted; they are read when they are asked for.
+A parameter of more than 512 MiB is split into several values of one tag, each with the dims of the whole; a scalar has
+dims [0] in files of older versions. Only the positions of the bytes are stored; elements are read on demand.
 """
 
 import math
@@ -34,7 +34,7 @@ _DTYPES = {
 }
 
 _CRC = b"crc_num"
-_ENCRYPTED = tuple(bytes((mode, 0x5E, 0x3A, 0x7F)) for mode in (0xD8, 0xD9, 0xDA))  # how such a file begins
+_ENCRYPTED = tuple(bytes((mode, 0x5E, 0x3A, 0x7F)) for mode in (0xD8, 0xD9, 0xDA))  # the beginning of such a file
 _TRAILER = len(_CRC) + 10
 _LONGEST = 1 << 16  # bytes of a name, a dtype or packed dims
 _MOST_AXES = 64
@@ -45,7 +45,7 @@ _FIXED = {_WIDE: 8, _NARROW: 4}
 
 
 class _Field(NamedTuple):
-    """One field of a message: its number, and its integer (-1 for bytes), or the bytes that it spans."""
+    """One field of a message: its number, and its integer (-1 for bytes), or the positions of its bytes."""
 
     number: int
     integer: int
@@ -54,7 +54,7 @@ class _Field(NamedTuple):
 
 @dataclass
 class _Found:
-    """What is known of one parameter."""
+    """The data of one parameter so far."""
 
     dtype: str = ""
     dims: tuple[int, ...] = ()
@@ -63,20 +63,20 @@ class _Found:
 
 
 class _NotProtobuf(Exception):
-    """The bytes are no message of this grammar."""
+    """The bytes are not a message of this grammar."""
 
 
 def read_ckpt(path: Path) -> Checkpoint:
-    """Return the parameters of a `.ckpt`; texts, which `append_dict` may hold, are left out.
+    """Return the parameters of a `.ckpt`; texts, which `append_dict` may contain, are left out.
 
-    DumpError where the file cannot be read, is empty, was cut short, is encrypted, or is none of MindSpore's.
+    Raise a DumpError if the file cannot be read, is empty, truncated or encrypted, or is not MindSpore's.
     """
     try:
         with open_input(path) as file:
             size = os.fstat(file.fileno()).st_size
             if file.read(4) in _ENCRYPTED:
                 raise DumpError(f"{path}: is encrypted; load it with dec_key and save it without enc_key")
-            if size >= _TRAILER:  # a checksum may stand behind the message
+            if size >= _TRAILER:  # a checksum may follow the message
                 file.seek(size - _TRAILER)
                 size -= _TRAILER if file.read(len(_CRC)) == _CRC else 0
             found = _read(file, Extent(0, size))
@@ -157,7 +157,7 @@ def _fields(file: BinaryIO, extent: Extent) -> Iterator[_Field]:
 
 
 def _varint(file: BinaryIO) -> int:
-    """Seven bits in each byte, the lowest first; the eighth bit says that more follow."""
+    """Return an integer of seven bits per byte, the lowest first; the eighth bit means that more follow."""
     made = 0
     for shift in range(0, 70, 7):
         byte = file.read(1)
@@ -188,7 +188,7 @@ def _text(file: BinaryIO, extent: Extent) -> str:
 
 def _parameter(path: Path, name: str, one: _Found) -> Parameter:
     held = sum(piece.stop - piece.start for piece in one.pieces)
-    shape = () if one.dims == (0,) and held else one.dims  # how older versions wrote a scalar
+    shape = () if one.dims == (0,) and held else one.dims  # the form of a scalar in older versions
 
     def load() -> Array:
         if one.is_map:

@@ -40,7 +40,7 @@ Shape = tuple[int, ...]
 ANOTHER = "give another file with -o"
 
 _MAX_FINDINGS = 200
-"""Findings that are listed; the file has every parameter."""
+"""Maximum number of listed findings; the file has every parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class JudgedParameter:
 def judge(pair: ParameterPair, acceptance: Acceptance | None = None) -> JudgedParameter:
     """Read, measure and judge one pair by the standard of the coarser of the two dtypes, or by an acceptance.
 
-    No error is raised for the content of a file: what cannot be read is unjudged, with the reason.
+    No error is raised for the content of a file: a parameter that cannot be read is unjudged, with the reason.
     """
     target, golden = pair.target, pair.golden
     shapes = (target.shape if target else None, golden.shape if golden else None)
@@ -184,7 +184,7 @@ class CheckpointResult:
 
 
 def write(result: CheckpointResult, path: Path) -> None:
-    """Write the entries; UsageError where that cannot be done. No number in it is NaN or infinite."""
+    """Write the entries; raise a UsageError if writing fails. No number in it is NaN or infinite."""
     entries = {name: entry_of(one) for name, one in result.judged.items()}
     with writing(path, ANOTHER, is_new=True):
         make_folder(path.parent)
@@ -221,7 +221,7 @@ def entry_of(one: JudgedParameter) -> dict[str, object]:
 
 
 def _number(value: float | None) -> float | None:
-    """None for infinities, which JSON does not have."""
+    """Return a number; None for infinities, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -263,7 +263,7 @@ def compare_checkpoints(
         matched = match(checkpoint, sides[1].ranks[rank], rules)
         before = f"{rank}/" if rank else ""
         for pair in matched.pairs:
-            # A golden without a partner may have a target's name all the same, where a rule paired that otherwise.
+            # An unmatched golden may have the name of a target, if a rule paired that target differently.
             name = before + pair.name
             judged[f"{name} (golden)" if name in judged else name] = judge(pair, ACCEPTANCES.get(standard))
         left_out += [before + name for name in matched.left_out]
@@ -274,7 +274,7 @@ def compare_checkpoints(
 
 
 def answer_of(result: CheckpointResult) -> Answer:
-    """Return the answer: the worst parameter first, then those that one side alone has."""
+    """Return the answer: the worst parameter first, then those that only one side has."""
     differing = [(name, one) for name, one in result.worst if one.verdict.grade in ("warning", "error")]
     lone = [(name, one) for name, one in result.judged.items() if one.verdict.cause is Cause.UNMATCHED]
     found = [_finding(name, one) for name, one in (*differing, *lone)][:_MAX_FINDINGS]
@@ -283,7 +283,7 @@ def answer_of(result: CheckpointResult) -> Answer:
 
 
 def verdicts_of(result: CheckpointResult) -> Verdicts:
-    """Return how many parameters pass, differ, and could not be judged."""
+    """Return the numbers of parameters that pass, that differ, and that could not be judged."""
     verdicts = [one.verdict for one in result.judged.values()]
     wrong = sum(verdict.grade in ("warning", "error") for verdict in verdicts)
     gaps = Counter(verdict.cause for verdict in verdicts if verdict.cause is not None)

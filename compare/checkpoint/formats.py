@@ -1,4 +1,4 @@
-"""Parameters in files of safetensors and torch.save; elements are read when they are asked for.
+"""Parameters in files of safetensors and torch.save; elements are read on demand.
 
 `.safetensors`, read by its header alone: eight bytes of length, that many of JSON, then the elements.
 
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Extent(NamedTuple):
-    """Bytes of a file from `start` on, up to `stop`."""
+    """Bytes of a file from `start` to `stop`."""
 
     start: int
     stop: int
@@ -35,7 +35,7 @@ class Extent(NamedTuple):
 def read_array(
     path: Path, pieces: Sequence[Extent], dtype: np.dtype[Any], shape: tuple[int, ...], *, is_bfloat16: bool
 ) -> Array:
-    """Return the array whose bytes lie in pieces of a file; DumpError where they cannot be read."""
+    """Return the array whose bytes are in pieces of a file; raise a DumpError if they cannot be read."""
     try:
         flat = np.empty(math.prod(shape), dtype)
         rest = memoryview(flat.view(np.uint8).data)
@@ -50,7 +50,8 @@ def read_array(
         raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
     try:
         return (bfloat16_bits_to_float32(flat) if is_bfloat16 else flat).reshape(shape)
-    except ValueError as err:  # too many dimensions for this numpy, or lengths beside a 0 that are beyond any memory
+    # too many dimensions for this numpy, or lengths next to a 0 that are larger than any memory
+    except ValueError as err:
         raise DumpError(f"{path}: numpy cannot create an array of shape {list(shape)} ({err}); copy it again") from err
 
 
@@ -59,7 +60,8 @@ Framework = Literal["mindspore", "pytorch", ""]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. `dtype` as its file says it; `load` gives the elements (bfloat16 as float32), or DumpError."""
+    """One parameter. `dtype` is that of its file; `load` returns the elements (bfloat16 as float32), or raises a
+    DumpError."""
 
     name: str
     dtype: str
@@ -68,13 +70,13 @@ class Parameter:
 
     @property
     def size(self) -> int:
-        """Return how many elements it has."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All parameters of one model, or of one rank of it. `framework` is empty where the files do not tell."""
+    """All parameters of one model, or of one rank of it. `framework` is empty if the files do not contain it."""
 
     where: str
     framework: Framework
@@ -87,13 +89,13 @@ _DTYPES = {
 }
 _SPELLED = {"U": "uint", "I": "int", "F": "float", "BF": "bfloat", "C": "complex"}
 
-_LONGEST = 100_000_000  # bytes of a header; the library draws the same line
+_LONGEST = 100_000_000  # bytes of a header; the library has the same limit
 _FRAMEWORKS: dict[str, Framework] = {"ms": "mindspore", "pt": "pytorch"}
 
 
 def read_safetensors(path: Path) -> Checkpoint:
-    """Return the tensors of a file; DumpError where it cannot be read, is no such file, or claims more than it
-    holds."""
+    """Return the tensors of a file; raise a DumpError if it cannot be read, has another format, or is shorter than its
+    header declares."""
     try:
         with open_input(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -103,7 +105,7 @@ def read_safetensors(path: Path) -> Checkpoint:
             header = json.loads(file.read(length).decode(), object_pairs_hook=_once)
     except OSError as err:
         raise DumpError(f"{path}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
-    except (ValueError, RecursionError) as err:  # no UTF-8, no JSON, or nested without end
+    except (ValueError, RecursionError) as err:  # invalid UTF-8 or JSON, or nested too deeply
         raise DumpError(f"{path}: has a header that is not valid JSON ({err}); copy it again") from err
     if not isinstance(header, dict):
         raise DumpError(f"{path}: has a header that is not a JSON object; copy it again")
@@ -119,7 +121,7 @@ def read_safetensors(path: Path) -> Checkpoint:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of the header; ValueError for a key that stands twice, of which the format allows none."""
+    """Return an object of the header; raise a ValueError for a duplicate key, which the format does not allow."""
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
@@ -128,7 +130,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_layout(path: Path, header: dict[str, Any], size: int) -> None:
-    """DumpError unless the tensors lie one behind the other, from the first byte to the last, as the format demands."""
+    """Raise a DumpError unless the tensors are contiguous, from the first byte to the last, as the format requires."""
     spans = sorted((*entry["data_offsets"], name) for name, entry in header.items())
     end, before = 0, "the header"
     for begin, stop, name in spans:
@@ -145,8 +147,8 @@ def _check_layout(path: Path, header: dict[str, Any], size: int) -> None:
 
 
 def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) -> Parameter:
-    """Return `packed` is the type under which MindSpore keeps two elements in a byte; such bytes are compared as they
-    are."""
+    """Return a parameter; `packed` is the type with which MindSpore stores two elements in a byte: such bytes are
+    compared as they are."""
     try:
         code, shape = str(entry["dtype"]), tuple(entry["shape"])
         begin, end = entry["data_offsets"]
@@ -168,24 +170,26 @@ def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) 
 
 
 def _spelled(code: str) -> str:
-    """Return `F32` as `float32`, `BF16` as `bfloat16`; what is not known as it is."""
+    """Return `float32` for `F32`, `bfloat16` for `BF16`; an unknown code unchanged."""
     letters = code.rstrip("0123456789")
     return f"{_SPELLED[letters]}{code[len(letters) :]}" if letters in _SPELLED and code in _DTYPES else code.lower()
 
 
 STATES = ("model", "state_dict", "model_state_dict", "module", "net", "network", "weights")
-"""Where programs put the model's parameters beside the optimizer's state; the first that is there is taken."""
+"""Keys under which programs store the model's parameters next to the optimizer's state; the first that exists is
+used."""
 
 _OF_MODULE = ("_parameters", "_buffers", "_modules")
 
 _WRAPPERS = ("module.", "_orig_mod.")
-"""What DistributedDataParallel and torch.compile put before every name."""
+"""Prefixes of every name by DistributedDataParallel and torch.compile."""
 
 
 def read_torch(path: Path) -> Checkpoint:
     """Return the model's parameters in a file of `torch.save`.
 
-    DumpError as of `load_tree`, and where it holds several dictionaries of tensors and none has a known name.
+    Raise the DumpErrors of `load_tree`, and one if it contains several dictionaries of tensors none of which has a
+    known name.
     """
     found = parameters(state_of(load_tree(path), path))
     for prefix in _WRAPPERS:
@@ -198,13 +202,13 @@ def state_of(tree: Tree, path: Path) -> Tree:
     """Return the dictionary of the model's parameters in a tree."""
     if any(isinstance(value, PtTensor) for value in tree.values()) or _is_module(tree):
         return tree
-    # A list beside the model is of something else: random states, or one state for each optimizer.
+    # A list next to the model belongs to something else: random states, or one state for each optimizer.
     states = {key: value for key, value in tree.items() if isinstance(value, Mapping) and not isinstance(value, Listed)}
     inner = {key: value for key, value in states.items() if next(_walk(value, ""), None) is not None}
     for key in STATES:
         if key in inner:
             return state_of(inner[key], path)
-    if len(tree) == len(inner) > 1:  # nothing stands beside them: the parts of one model
+    if len(tree) == len(inner) > 1:  # without others next to them: the parts of one model
         return tree
     if len(inner) != 1:
         raise DumpError(
@@ -215,12 +219,12 @@ def state_of(tree: Tree, path: Path) -> Tree:
 
 
 def parameters(state: Tree) -> dict[str, Parameter]:
-    """Return the tensors of nested dictionaries, named by the way to them."""
+    """Return the tensors of nested dictionaries, named by their paths."""
     return {name: Parameter(name, one.dtype, one.shape, one.array) for name, one in _walk(state, "")}
 
 
 def _is_module(tree: Tree) -> bool:
-    """Return whether this was an nn.Module: somebody saved the model itself, and not its state_dict()."""
+    """Return whether this was an nn.Module: the model itself was saved instead of its state_dict()."""
     return all(isinstance(tree.get(key), Mapping) for key in _OF_MODULE)
 
 

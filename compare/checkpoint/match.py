@@ -1,7 +1,7 @@
-"""Match the parameters of two checkpoints, tied weights included.
+"""Match the parameters of two checkpoints, including tied weights.
 
-Weights that several layers share: a state dict of PyTorch holds them under each of its names, a checkpoint of
-MindSpore under one.
+Weights that several layers share are under each of their names in a state dict of PyTorch, and under one in a
+checkpoint of MindSpore.
 """
 
 import re
@@ -20,16 +20,17 @@ from .recognise import FoundBy, Place, digest, distinctive_elements, recognise
 
 
 def tied(own: Mapping[str, Parameter], left: Collection[str], other: Mapping[str, Parameter]) -> list[str]:
-    """Return those names of `left` whose matrix is, to the bit, that of a name of `own` outside of `left`, or earlier
-    in it, and that stands under fewer names in `other`.
+    """Return those names of `left` whose matrix is bitwise equal to that of a name of `own` outside of `left`, or
+    earlier in it, and that has fewer names in `other`.
 
-    A matrix all of whose elements are equal says nothing. Only what looks like one of `left` is read.
+    A matrix with equal elements is not evidence. Only matrices that look like one of `left` are read.
     """
     looks = {(own[name].shape, own[name].dtype) for name in left if len(own[name].shape) > 1}
     names_there = Counter(_marked(other, other, looks).values())
     names_here: Counter[tuple[object, ...]] = Counter()
     found: list[str] = []
-    for name, mark in _marked(own, sorted(own, key=lambda name: name in left), looks).items():  # with a partner first
+    # with a counterpart first
+    for name, mark in _marked(own, sorted(own, key=lambda name: name in left), looks).items():
         names_here[mark] += 1
         if name in left and names_here[mark] > max(1, names_there[mark]):
             found.append(name)
@@ -39,7 +40,7 @@ def tied(own: Mapping[str, Parameter], left: Collection[str], other: Mapping[str
 def _marked(
     parameters: Mapping[str, Parameter], names: Iterable[str], looks: Collection[tuple[object, ...]]
 ) -> dict[str, tuple[object, ...]]:
-    """Dtype and digest by name, in the order of `names`, of each matrix of one of these shapes and dtypes."""
+    """Return dtype and digest by name, in the order of `names`, of each matrix of one of these shapes and dtypes."""
     marks: dict[str, tuple[object, ...]] = {}
     for name in names:
         one = parameters[name]
@@ -55,7 +56,7 @@ _TRAINING = re.compile(
     r"(?:.+\.)?(?:beta[12]_power|learning_rate|global_step|epoch_num|step_num|batch_num|loss_scale|scale_sense"
     r"|current_iterator_step|last_overflow_iterator_step|momentum|weight_decay)"
 )
-"""What MindSpore keeps among the parameters of a training, and PyTorch beside them."""
+"""State that MindSpore stores among the parameters of a training, and PyTorch next to them."""
 
 _COUNTER = "num_batches_tracked"  # of PyTorch's BatchNorm; mindspore.nn has none
 _OF_MINDSPORE = re.compile(r"(?:.*\.)?(?:gamma|beta|embedding_table|moving_mean|moving_variance)")
@@ -65,8 +66,8 @@ _OF_MINDSPORE = re.compile(r"(?:.*\.)?(?:gamma|beta|embedding_table|moving_mean|
 class ParameterPair:
     """A target and a golden parameter, one of which may be missing.
 
-    `of_target` brings the target into the golden's layout, `of_golden` the golden into the target's; one of the two
-    does nothing. `found_by` says how the pair was found, where not by its names or by the user.
+    `of_target` converts the target to the golden's layout, `of_golden` the golden to the target's; one of the two does
+    nothing. `found_by` is how the pair was found, unless by its names or by the user.
     """
 
     target: Parameter | None
@@ -77,16 +78,16 @@ class ParameterPair:
 
     @property
     def name(self) -> str:
-        """Return the target's name; the golden's where there is no target."""
+        """Return the target's name; the golden's if there is no target."""
         one = self.target or self.golden
-        assert one is not None  # a pair has a side
+        assert one is not None  # a pair has at least one side
         return one.name
 
 
 @dataclass
 class Matched:
-    """The pairs of two checkpoints in the target's order, behind them what stands on the golden side only. `left_out`
-    are names of one framework that the other has no place for, `tied` further names of PyTorch's for shared weights."""
+    """The pairs of two checkpoints in the target's order, followed by the golden-only parameters. `left_out` are names
+    of one framework that the other does not store, `tied` further names of PyTorch's for shared weights."""
 
     pairs: list[ParameterPair] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -95,7 +96,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """One way to pair a target: with the golden of this name, if the layouts are brought together so."""
+    """One way to pair a target: with the golden of this name, with this conversion of layouts."""
 
     golden: str
     of_target: Transform = IDENTITY
@@ -104,11 +105,11 @@ class _Option:
 
 def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] | None = None) -> Matched:
     """Pair by the user's rules, then by name, then by the names of the layers' counterparts in the other framework, and
-    the rest by values.
+    the others by values.
 
-    A prefix of all names of a side (`backbone.`) is ignored where more pairs are found so. A rule is for one parameter,
-    or for all below a path, where the layers' own names (`gamma`, `weight`) are translated.
-    MappingError where a rule names what neither side has.
+    A prefix of all names of a side (`backbone.`) is ignored if that gives more pairs. A rule is for one parameter, or
+    for all below a path, where the layers' own names (`gamma`, `weight`) are translated. Raise a MappingError if a rule
+    has a name that neither side has.
     """
     native = _native(target, golden)
     pairs = _by_rules(target, golden, rules or {}, native)
@@ -146,10 +147,10 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
 
 
 def _by_names(target: Mapping[str, Parameter], free: dict[str, Parameter], native: str) -> dict[str, ParameterPair]:
-    """Return pairs by name, or by the names of the other framework; what is paired is taken out of `free`.
+    """Return pairs by name, or by the names of the other framework; paired ones are removed from `free`.
 
-    First with the same shape and name, then with the same shape after a transform, then with the same name: the shapes
-    that differ are what is to be reported.
+    First with the same shape and name, then with the same shape after a transform, then with the same name: their
+    different shapes have to be reported.
     """
     pairs: dict[str, ParameterPair] = {}
     options = _options(target, free, native)
@@ -190,16 +191,15 @@ def _by_rules(
 
 
 def _laid_out(one: Parameter, other: Parameter, transform: Transform) -> ParameterPair:
-    """Return the transform of the target; of the golden where only that makes the shapes one (a part of a fused
-    weight)."""
+    """Return the pair with the transform of the target, or of the golden if only that makes the shapes equal (a part of
+    a fused weight)."""
     if transform and _shape(transform, one) != other.shape and _shape(transform, other) == one.shape:
         return ParameterPair(one, other, of_golden=transform)
     return ParameterPair(one, other, of_target=transform)
 
 
 def _native(target: Checkpoint, golden: Checkpoint) -> str:
-    """Return which side is MindSpore's and the other is not, `target` or `golden`; empty where both are of one
-    framework."""
+    """Return which side alone is MindSpore's, `target` or `golden`; empty if both are of one framework."""
     if target.framework and target.framework == golden.framework:
         return ""
     for side, checkpoint, other in (("target", target, golden), ("golden", golden, target)):
@@ -216,7 +216,8 @@ def _native(target: Checkpoint, golden: Checkpoint) -> str:
 def _options(
     target: Mapping[str, Parameter], golden: Mapping[str, Parameter], native: str
 ) -> dict[str, tuple[_Option, ...]]:
-    """Return the goldens that each target may be paired with, best first, under the cut of prefixes that pairs most."""
+    """Return the goldens that each target may be paired with, best first, with the removal of prefixes that gives most
+    pairs."""
     best: dict[str, tuple[_Option, ...]] = {}
     for cuts in product(_prefixes(target), _prefixes(golden)):
         made = _options_below(target, golden, cuts, native)
@@ -228,7 +229,7 @@ def _options(
 def _options_below(
     target: Mapping[str, Parameter], golden: Mapping[str, Parameter], cuts: tuple[str, str], native: str
 ) -> dict[str, tuple[_Option, ...]]:
-    """Return the goldens that each target may be paired with, where these prefixes are cut off."""
+    """Return the goldens that each target may be paired with, without these prefixes."""
     whole = {name.removeprefix(cuts[1]): name for name in golden}
     reverse: dict[str, list[_Option]] = {}  # PyTorch's names of the golden's parameters
     for bare, name in whole.items() if native == "golden" else ():
@@ -245,7 +246,7 @@ def _options_below(
 
 
 def _prefixes(names: Iterable[str]) -> list[str]:
-    """What may be cut off before names: nothing, and the parts that all of them begin with."""
+    """Return the prefixes that may be removed from names: none, and the parts with which all of them begin."""
     layers = [
         name.split(".")[:-1] for name in names if not _OPTIMIZER.fullmatch(name) and not _TRAINING.fullmatch(name)
     ]
@@ -254,7 +255,7 @@ def _prefixes(names: Iterable[str]) -> list[str]:
 
 
 def _shape(transform: Transform, one: Parameter) -> tuple[int, ...] | None:
-    """Return the shape in the other layout; None where the parameter does not have the axes for that."""
+    """Return the shape in the other layout; None if the parameter does not have the axes for that."""
     try:
         return transform.shape(one.shape) if transform else one.shape
     except MappingError:
@@ -262,7 +263,7 @@ def _shape(transform: Transform, one: Parameter) -> tuple[int, ...] | None:
 
 
 def _places(parameters: Mapping[str, Parameter], is_mindspore: bool) -> dict[str, tuple[Place, ...]]:
-    """Where each parameter may stand in PyTorch's terms, best first."""
+    """Return the possible places of each parameter in PyTorch's terms, best first."""
     found = {}
     for name, one in parameters.items():
         known = parameter_candidates(name, one.shape) if is_mindspore else ()
@@ -271,7 +272,7 @@ def _places(parameters: Mapping[str, Parameter], is_mindspore: bool) -> dict[str
 
 
 def _of_one_framework(own: Checkpoint, native: str, side: str) -> set[str]:
-    """Return the names of a side of which the other side's framework keeps nothing among its parameters."""
+    """Return the names of a side that the other side's framework does not store among its parameters."""
     if not native:
         return set()
     if native != side:

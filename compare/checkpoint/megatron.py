@@ -1,12 +1,12 @@
-"""Checkpoints of Megatron-LM and MindSpeed: the model's parts of all ranks put together under one naming.
+"""Checkpoints of Megatron-LM and MindSpeed: the parts of the model of all ranks, combined under one naming.
 
 ```
 {dir}/latest_checkpointed_iteration.txt                                   an iteration, or `release`
 {dir}/iter_{iteration:07}/mp_rank_{tp:02}[_{pp:03}][_{ep:03}]/model_optim_rng.pt
 ```
 
-The second number is there if there is more than one pipeline stage, the third if experts are shared out. How many
-there are is read from `args`, an object of the program that wrote them, of which the attributes alone are read.
+The second number exists if there is more than one pipeline stage, the third with expert parallelism. Their numbers are
+read from `args`, an object of the program that wrote them, of which only the attributes are read.
 """
 
 import re
@@ -48,14 +48,14 @@ _RENAMED = (
 )
 """The names of older versions and of the other implementations of one layer, in this order."""
 
-# Tensor parallel ranks share these out along axis 0 and axis 1; of any other parameter each has the whole.
+# Parameters that tensor-parallel ranks split along axis 0 and axis 1; each rank has any other parameter completely.
 _ROWS = ("linear_qkv", "linear_fc1", "word_embeddings.weight", "output_layer.weight")
 _COLUMNS = ("linear_fc2.weight", "linear_proj.weight")
 
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """One rank's file: its place among tensor, pipeline and expert parallel ranks."""
+    """One rank's file: its position among tensor, pipeline and expert parallel ranks."""
 
     path: Path
     tree: Tree
@@ -65,10 +65,10 @@ class _Rank:
 
 
 def iteration_of(folder: Path) -> Path | None:
-    """Return the folder of the ranks in a Megatron layout, the newest where `folder` holds several; None for anything
+    """Return the folder of the ranks in a Megatron layout, the newest if `folder` contains several; None for anything
     else.
 
-    DumpError where the iteration that the layout names is not there.
+    Raise a DumpError if the iteration in the layout does not exist.
     """
     if _has_ranks(folder):
         return folder
@@ -99,8 +99,8 @@ def _has_ranks(folder: Path) -> bool:
 
 
 def read_megatron(folder: Path) -> Checkpoint:
-    """Return the whole model of the ranks' folders below `folder`; DumpError where a rank cannot be read or is not
-    there."""
+    """Return the whole model of the ranks' folders below `folder`; raise a DumpError if a rank cannot be read or is
+    missing."""
     ranks = _ranks(folder)
     if not ranks:
         raise DumpError(
@@ -110,7 +110,7 @@ def read_megatron(folder: Path) -> Checkpoint:
     if lacking := _lacking(ranks, shards, stages, experts):
         raise DumpError(f"{folder}: rank {lacking} is missing; copy all ranks of the checkpoint")
     states = [_states(rank) for rank in ranks]
-    # A stage has as many layers as the first.
+    # A stage has the same number of layers as the first.
     layers = _most(_LAYER, (state[0] for rank, state in zip(ranks, states, strict=True) if rank.pp == 0))
     recorded = next((number for rank in ranks if (number := _size(rank.tree, "num_experts"))), 0)
     experts_per_rank = recorded // experts or _most(_EXPERT, (each for state in states for each in state))
@@ -125,7 +125,7 @@ def read_megatron(folder: Path) -> Checkpoint:
 
 
 def _raised(number: "re.Pattern[str]", name: str, by: int) -> str:
-    """Return a name with the number that its rank counts from 0 as the whole model counts it."""
+    """Return a name with the number that its rank counts from 0 replaced by that of the whole model."""
     return number.sub(lambda m: f"{m[1]}{int(m[2]) + by}", name, count=1)
 
 
@@ -147,7 +147,7 @@ def _ranks(folder: Path) -> list[_Rank]:
 
 
 def _size(tree: Tree, key: str) -> int | None:
-    """Return a size that `args` tells."""
+    """Return a size in `args`."""
     args = tree.get("args")
     value = args.get(key) if isinstance(args, Mapping) else None
     return value if type(value) is int else None
@@ -184,7 +184,7 @@ def _most(number: "re.Pattern[str]", states: Iterator[dict[str, Parameter]]) -> 
 
 
 def _merged(name: str, parts: list[tuple[int, Parameter]]) -> Parameter:
-    """Return one parameter of what the tensor parallel ranks hold of it; a rank may hold copies."""
+    """Return one parameter from the parts of the tensor-parallel ranks; a rank may have copies."""
     of_rank: dict[int, Parameter] = {}
     copies: list[tuple[int, Parameter]] = []
     for tp, part in parts:
@@ -213,7 +213,7 @@ def _merged(name: str, parts: list[tuple[int, Parameter]]) -> Parameter:
 
 
 def _checked(name: str, first: Parameter, copies: list[Parameter]) -> Array:
-    """Return the first of what should be copies of one parameter; a warning is logged where they differ."""
+    """Return the first of the copies of one parameter; a warning is logged if they differ."""
     array = first.load()
     for copy in copies:
         other: Any = copy.load()

@@ -1,8 +1,8 @@
-"""Recognise parameters that have other names on the two sides: by their values, then by the layer that they are in.
+"""Recognize parameters that have other names on the two sides: by their values, then by the layer that they are in.
 
-A model that was ported under names of its own (`blocks.0.norm1.gamma`, `h.0.ln_1.weight`) mostly has equal weights,
-and each of them says which layer is which. What differs in such a layer, or in the same layer of another block, is then
-found by its place. Nothing is paired by likeness: values are equal to the bit, and on each side once only.
+A model that was ported with other names (`blocks.0.norm1.gamma`, `h.0.ln_1.weight`) mostly has equal weights, each of
+which identifies its layer. Parameters that differ in such a layer, or in the same layer of another block, are then
+found by their place. Nothing is paired by similarity: values are bitwise equal, and occur only once on each side.
 """
 
 from collections import Counter, defaultdict
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """Two names of one parameter, its place in PyTorch on each side, and how it was recognised."""
+    """Two names of one parameter, its place in PyTorch on each side, and how it was recognized."""
 
     target: str
     golden: str
@@ -54,7 +54,7 @@ class Recognised:
 
 @dataclass
 class _Side:
-    """The parameters of one side that have no partner yet, and where each may stand, best first."""
+    """The parameters of one side without a counterpart so far, and the possible places of each, best first."""
 
     free: dict[str, Parameter]
     places: Mapping[str, tuple[Place, ...]]
@@ -64,11 +64,11 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 class _Layers:
-    """Which layer of the target is which of the golden, as the pairs so far tell.
+    """The corresponding layers of target and golden by the pairs so far.
 
-    Of a path `blocks.1.norm1` the `blocks.1` is a block and `.norm1` the rest. A rest that was seen in one block is
-    known in the others, as soon as it is known which block is which: numbers may be shifted by a block that is missing.
-    Nothing is said of what was seen with several partners, on either side.
+    In a path `blocks.1.norm1`, `blocks.1` is a block and `.norm1` the rest. A rest that was paired in one block is
+    known in the others, as soon as the blocks are paired: their numbers may differ if a block is missing. A layer with
+    several counterparts, on either side, has none.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class _Layers:
         self._back: dict[_Path, set[_Path]] = defaultdict(set)
 
     def learn(self, target: str, golden: str) -> None:
-        """Enter a pair of layers."""
+        """Add a pair of layers."""
         self._enter(("layer", target), ("layer", golden))
         for (block, rest), (golden_block, golden_rest) in zip(_cuts(target), _cuts(golden), strict=False):
             self._enter(("block", block), ("block", golden_block))
@@ -87,7 +87,7 @@ class _Layers:
         self._back[golden].add(target)
 
     def of(self, owner: str) -> str | None:
-        """Return the golden's layer; None where it is unknown, or the pairs so far contradict each other."""
+        """Return the golden's layer; None if it is unknown, or the pairs so far contradict each other."""
         if ("layer", owner) in self._partners:
             return next((name for _, name in self._one(("layer", owner))), None)
         for block, rest in _cuts(owner):
@@ -98,13 +98,13 @@ class _Layers:
         return None
 
     def _one(self, target: _Path) -> set[_Path]:
-        """Return the one partner, if it is one on both sides; else nothing."""
+        """Return the one counterpart, if it is unique on both sides; otherwise nothing."""
         found = self._partners.get(target, set())
         return found if len(found) == 1 and all(len(self._back[golden]) == 1 for golden in found) else set()
 
 
 def _cuts(owner: str) -> Iterator[tuple[str, str]]:
-    """Yield a path cut behind each of its numbers, the last first."""
+    """Yield a path split after each of its numbers, the last first."""
     parts = owner.split(".")
     for at in range(len(parts), 0, -1):
         if parts[at - 1].isdecimal():
@@ -121,7 +121,7 @@ def recognise(
     places: Mapping[str, tuple[Place, ...]],
     golden_places: Mapping[str, tuple[Place, ...]],
 ) -> list[Recognised]:
-    """Return pairs among the parameters that names left over; each side's elements are read once."""
+    """Return pairs among the parameters that were not paired by names; each side's elements are read once."""
     sides = _Side(dict(target), places), _Side(dict(golden), golden_places)
     layers = _Layers()
     found: list[Recognised] = []
@@ -163,9 +163,9 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _digests(side: _Side, common: set[tuple[int, ...]]) -> dict[bytes, dict[str, tuple[Place, ...]]]:
-    """Digest of the elements as PyTorch lays them out -> name -> the places at which they are laid out so.
+    """Return by digest of the elements in PyTorch's layout the names, and the places at which they have that layout.
 
-    A matrix is known by its transpose too, which a port may have forgotten or wanted.
+    A matrix is also identified by its transpose, which a port may have omitted or added.
     """
     found: dict[bytes, dict[str, tuple[Place, ...]]] = {}
     for name, one in side.free.items():
@@ -186,7 +186,7 @@ def _digests(side: _Side, common: set[tuple[int, ...]]) -> dict[bytes, dict[str,
 
 
 def distinctive_elements(one: Parameter) -> Array | None:
-    """Return the elements of a parameter; None where they are all equal (ones and zeros are in many layers) or
+    """Return the elements of a parameter; None if they are all equal (ones and zeros are in many layers) or
     unreadable."""
     try:
         array = one.load()
@@ -203,7 +203,8 @@ def digest(array: Array) -> bytes:
 
 
 def _pair(name: str, partner: str, ours: Iterable[Place], theirs: Iterable[Place], found_by: FoundBy) -> Recognised:
-    """With the first two places that agree on the parameter's own name; with the first of each where none do."""
+    """Return a pair with the first two places that agree on the parameter's own name; with the first of each if none
+    do."""
     ours, theirs = list(ours), list(theirs)
     agreed = ((a, b) for a in ours for b in theirs if a.own == b.own)
     of_target, of_golden = next(agreed, (ours[0], theirs[0]))
@@ -221,7 +222,7 @@ def _by_layer(name: str, target: _Side, golden: _Side, layers: _Layers) -> Recog
 
 
 def _what_is_left(target: _Side, golden: _Side) -> Iterator[Recognised]:
-    """Yield all that is left, if both sides have one each of the same kinds: own name, as PyTorch has it, and shape."""
+    """Yield the remaining ones, if both sides have one each of the same kind: own name, as in PyTorch, and shape."""
     ours, theirs = (
         [((side.places[name][0].own, one.shape), name) for name, one in side.free.items()] for side in (target, golden)
     )

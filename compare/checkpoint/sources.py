@@ -1,4 +1,4 @@
-"""Read the checkpoints that a path holds: one, or one for each rank."""
+"""Read the checkpoints in a path: one, or one for each rank."""
 
 import re
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ _SHARD = re.compile(r"(.+?)[-_]?\d+-of-(\d+)|part\d+")
 _INDEX = ".index.json"
 _MAP = "param_name_map.json"
 _OTHER_FILES = ("training_args.bin", "scheduler.pt", "optimizer.pt", "optimizer.bin", "rng_state.pth", "scheduler.bin")
-"""What trainers leave beside the model's files."""
+"""Files that trainers write next to those of the model."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its checkpoints by rank, under an empty name where there are no ranks."""
+    """One side of a comparison: its checkpoints by rank, under an empty name if there are no ranks."""
 
     where: str
     ranks: Mapping[str, Checkpoint]
@@ -40,16 +40,16 @@ class Side:
 def read_side(path: Path) -> Side:
     """Return the checkpoints at a path.
 
-    | what | read as |
+    | content | read as |
     |---|---|
     | `.ckpt`, `.safetensors`, `.pt`, `.pth`, `.bin` | one file; a `.ckpt` is MindSpore's or PyTorch's |
-    | a folder with `*.index.json` or `param_name_map.json` | the files that it names, together |
+    | a folder with `*.index.json` or `param_name_map.json` | the files in it, together |
     | a folder with files `model-00001-of-00003.*`, `part0.safetensors` | those files together |
     | a folder of Megatron-LM, or of one of its iterations | the whole model |
-    | a folder with `rank_0`, `rank_1`, ... | each by itself |
+    | a folder with `rank_0`, `rank_1`, ... | each separately |
     | a folder with `net-1_10.ckpt`, `net-2_10.ckpt`, ... | the last epoch and step |
 
-    DumpError where there is none of these, or a file is broken.
+    Raise a DumpError if there is none of these, or a file is broken.
     """
     if path.is_file():
         return Side(str(path), {"": _read(path)})
@@ -70,7 +70,7 @@ def _read(path: Path) -> Checkpoint:
     if reader is read_ckpt:
         try:
             with open_input(path) as file:
-                if file.read(4) == b"PK\x03\x04":  # a zip archive: some trainers of PyTorch call theirs `.ckpt` too
+                if file.read(4) == b"PK\x03\x04":  # a zip archive: some PyTorch trainers also use the suffix `.ckpt`
                     return read_torch(path)
         except OSError:
             pass  # reported by the reader
@@ -99,7 +99,7 @@ def _of_folder(folder: Path) -> Checkpoint:
 
 
 def _of_index(folder: Path, name: str) -> Checkpoint:
-    """Shards that an index names. It is believed for which file has a parameter, and for nothing else."""
+    """Return the shards in an index, which is used only for the file of each parameter."""
     index = json_object(folder / name)
     weights = index.get("weight_map", index)
     if not isinstance(weights, dict) or not all(isinstance(file, str) for file in weights.values()):
@@ -117,8 +117,8 @@ def _of_index(folder: Path, name: str) -> Checkpoint:
 
 
 def _together(folder: Path, files: list[str], recorded: Mapping[str, str] | None = None) -> Checkpoint:
-    """Return the parameters of all files. Where two hold one name, the `recorded` file's counts; DumpError where none
-    is."""
+    """Return the parameters of all files. If two have one name, that of the `recorded` file is used; raise a DumpError
+    if there is none."""
     recorded = recorded or {}
     parameters: dict[str, Parameter] = {}
     file_of: dict[str, str] = {}
@@ -139,7 +139,7 @@ def _together(folder: Path, files: list[str], recorded: Mapping[str, str] | None
 
 
 def _newest(folder: Path, files: list[str]) -> str:
-    """Of the checkpoints of one training the one of the last epoch and step."""
+    """Return, of the checkpoints of one training, the one of the last epoch and step."""
     entry = {name: m for name in files if (m := _STEP.fullmatch(Path(name).stem))}
     prefixes = {m[1] for m in entry.values()}
     if len(entry) != len(files) or len(prefixes) != 1:

@@ -21,7 +21,7 @@ ANSWER = "./ckpt_similarity.json"
 def run(
     target: Path, golden: Path, *, output: str, data_mapping: str, standard: str, top: int, is_json: bool = False
 ) -> int:
-    """Compare two checkpoints, write every parameter, print the answer; returns the exit code."""
+    """Compare two checkpoints, write every parameter, print the answer; return the exit code."""
     answer = Path(output or ANSWER)
     refuse_existing(answer, ANOTHER)
     rules = read_data(Path(data_mapping)) if data_mapping else None

@@ -21,7 +21,7 @@ from .sheets import COLUMNS, SUMMARY, SUMMARY_COLUMNS, cells_of, summary_rows
 RESULT = "result.xlsx"
 
 KEPT = 1000
-"""Rows of each level that are kept for the console; the workbook has all."""
+"""Number of rows of each level that are kept for the console; the workbook has all."""
 
 Frameworks = tuple[str, str]
 
@@ -46,7 +46,7 @@ class Compared:
 def compare_packs(bench: Path, cmp: Path, output: Path, watch: Callable[[Row], object] | None = None) -> Compared:
     """Compare, and write `result.xlsx` below `output`; an older one is replaced. `watch` receives every row.
 
-    DumpError where a side cannot be read or is not trusted, UsageError where the output cannot be written.
+    Raise a DumpError if a side cannot be read or is not trusted, a UsageError if the output cannot be written.
     """
     with opened(bench) as ours, opened(cmp) as theirs, writing(output), exclusive(output), Workbook() as book:
         frameworks = framework_of(ours), framework_of(theirs)
@@ -97,7 +97,7 @@ _HAS: dict[Checker, Callable[[ConfigPack], bool]] = {
 
 
 def _one_sided(checker: Checker, bench: ConfigPack, cmp: ConfigPack) -> OneSided:
-    """Why there is nothing to compare, if there is not."""
+    """Return why there is nothing to compare, if there is not."""
     has_bench, has_cmp = _HAS[checker](bench), _HAS[checker](cmp)
     if not (has_bench and has_cmp):
         return OneSided.BENCH if has_bench else OneSided.CMP
@@ -130,7 +130,7 @@ def _versions(pack: ConfigPack) -> Mapping[str, str]:
     for line in pack.text(config_pack.PIP).splitlines():
         name, has_version, version = line.partition("=")
         if has_version and name:
-            found.setdefault(name.strip(), version.strip("= "))  # of two the first is imported
+            found.setdefault(name.strip(), version.strip("= "))  # if there are two, the first is imported
     return found
 
 

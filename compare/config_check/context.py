@@ -1,4 +1,4 @@
-"""Compare what the frameworks were set to: modes, precision, determinism. A table says what decides."""
+"""Compare the settings of the frameworks: modes, precision, determinism. A table selects the decisive ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Settings = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting that changes numbers, by its name in each framework, with what it is where nothing is said."""
+    """A setting that changes numbers, by its name in each framework, with its default."""
 
     mindspore: str
     pytorch: str
@@ -22,7 +22,7 @@ class Setting:
     default: object = None
 
     def name(self, framework: str) -> str:
-        """Return its name in a framework; empty where there is none."""
+        """Return its name in a framework; empty if there is none."""
         return self.mindspore if framework == "mindspore" else self.pytorch
 
 
@@ -65,15 +65,15 @@ SETTINGS = (
     Setting("", "cuda.mem_efficient_sdp", Level.WARNING, _TORCH),
     Setting("", "cuda.math_sdp", Level.WARNING, _TORCH),
 )
-"""What decides, in the order of the sheet; a difference in anything else is listed."""
+"""The decisive settings, in the order of the sheet; other differences are only listed."""
 
 _FRAMEWORK = "framework"
 _SWITCHES: dict[object, object] = {"on": True, "off": False, "1": True, "0": False, "": None}
 
 
 def compare(bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
-    """Yield the settings that differ: those of the table, then all others. Across frameworks only what both have
-    decides."""
+    """Yield the settings that differ: those of the table, then all others. Across frameworks, only settings of both are
+    decisive."""
     ours, theirs = flat(bench), flat(cmp)
     frameworks = tuple(str(side.get(_FRAMEWORK) or "") for side in (ours, theirs))
     known: tuple[set[str], set[str]] = (set(), set())
@@ -87,7 +87,7 @@ def compare(bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
             if not _same(left, right):
                 level = Level.WARNING if left is None or right is None else each.level
                 yield _row(_kind(*values), level, names, values)
-    if frameworks[0] != frameworks[1]:  # the rest of one framework says nothing of the other
+    if frameworks[0] != frameworks[1]:  # the other settings of one framework are not comparable with the other's
         return
     for name in sorted({*ours, *theirs} - known[0] - {_FRAMEWORK}):
         values = ours.get(name), theirs.get(name)
@@ -96,8 +96,8 @@ def compare(bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
 
 
 def _names(setting: Setting, frameworks: Sequence[str], sides: Sequence[Settings]) -> tuple[str, str]:
-    """Return the name of a setting on each side: one that both have, whatever their frameworks are said to be, else
-    that of the framework."""
+    """Return the name of a setting on each side: one that both have, for any frameworks, otherwise that of the
+    framework."""
     for name in (setting.mindspore, setting.pytorch):
         if name and all(name in side for side in sides):
             return name, name

@@ -1,4 +1,4 @@
-"""Compare variables of the environment: those of the table decide, what else differs is listed."""
+"""Compare variables of the environment: those of the table are decisive, other differences are listed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from .findings import Checker, Kind, Level, SettingRow
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable that changes numbers: its name on an NPU and on a GPU (empty where there is none), what it is when it
-    is not set, and the source."""
+    """A variable that changes numbers: its name on an NPU and on a GPU (empty if there is none), its default, and the
+    source."""
 
     npu: str
     gpu: str
@@ -31,7 +31,7 @@ VARIABLES = (
     Variable("HCCL_INTRA_PCIE_ENABLE", "", "1", _HCCL),
     Variable("ASCEND_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING", "0", _SPEC),
     Variable("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "", _SPEC),
-    # Beyond msprobe's list: what changes dtypes, the order of sums, or what is computed at all.
+    # In addition to msprobe's list: variables that change dtypes, the order of sums, or the computed functions.
     Variable("MS_ASCEND_CHECK_OVERFLOW_MODE", "", "", _MINDSPORE),
     Variable("MS_JIT", "MS_JIT", "1", _MINDSPORE),
     Variable("MS_ENABLE_INTERNAL_KERNELS", "", "", _MINDSPORE),
@@ -51,10 +51,10 @@ VARIABLES = (
 
 FAMILIES = ("MS_DEV_", "MS_ENABLE_", "MS_DISABLE_", "MS_ALLOC_", "ACLNN_", "NCCL_", "HCCL_", "TORCH_", "CUDNN_", "OMP_",
             "MKL_", "OPENBLAS_", "TASK_QUEUE_", "COMBINED_", "FLASH_ATTENTION", "XLA_")  # fmt: skip
-"""Variables that begin so may change numbers: a difference is a warning."""
+"""Prefixes of variables that may change numbers: a difference is a warning."""
 
 _OF_PLACE = ("PORT", "PATH", "ADDR", "IP", "DIR", "FILE", "LOG", "LEVEL", "TIMEOUT", "HOME", "IFNAME", "DEBUG", "NODE")
-"""What differs between any two machines; such a part of a name makes it no more than a remark."""
+"""Parts of names of variables that differ between any two machines; they are only remarks."""
 
 _WORDS = {"true": "1", "on": "1", "yes": "1", "false": "0", "off": "0", "no": "0", "none": ""}
 _NOTHING = "None"
@@ -86,8 +86,8 @@ def compare(bench: Mapping[str, str], cmp: Mapping[str, str]) -> Iterator[Settin
 def _names(variable: Variable, bench: Mapping[str, str], cmp: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the names under which a variable is compared.
 
-    A name that both sides set is compared, whichever devices they are taken for. Only where there is none the devices
-    decide: a side that sets the name of another device has it, and a side that sets none has the default of its own.
+    A name that both sides set is compared, for any devices. Otherwise the devices decide: a side that sets the name of
+    another device has it, and a side that sets none has its own default.
     """
     names = [name for name in dict.fromkeys((variable.npu, variable.gpu)) if name]
     if shared := [(name, name) for name in names if name in bench and name in cmp]:
@@ -135,6 +135,6 @@ def _may_matter(name: str) -> bool:
 
 
 def _plain(value: str | None) -> str:
-    """Return a value without what two shells write differently: letters, spaces around, words for yes and no."""
+    """Return a value without the variations of shells: letter case, surrounding spaces, words for yes and no."""
     text = (value or "").strip().lower()
     return _WORDS.get(text, text)

@@ -10,7 +10,7 @@ from msprobe.store.config_pack import Place
 
 
 class Level(Enum):
-    """Level of a row. `INFO` is only listed; what was not compared does not pass."""
+    """Level of a row. `INFO` is only listed; a row that was not compared does not pass."""
 
     PASS = "pass"
     INFO = "info"
@@ -82,7 +82,7 @@ class SettingRow:
     match: Match = Match.NONE
     similarity: float = 1.0
     importance: int = 0
-    """The smaller, the more likely it changes numbers."""
+    """The smaller the number, the more likely the setting changes results."""
 
     @property
     def name(self) -> str:
@@ -160,7 +160,7 @@ class Outcome:
 
     @property
     def level(self) -> Level:
-        """Return the most severe level of a row, of those that decide."""
+        """Return the most severe level of the decisive rows."""
         if self.one_sided is not OneSided.NO:
             return Level.UNJUDGED
         found = max((level for level, count in self.counts.items() if count), key=SEVERITY.index, default=Level.PASS)

@@ -20,13 +20,13 @@ ALIASES = (
     ("weight_decay", "wd", "weightdecay"),
     ("dropout_rate", "dropout", "drop_rate"),
 )
-"""Names of one setting, as msprobe has them."""
+"""Names of one setting, as in msprobe."""
 
 SIMILAR = 0.8
-"""Names that are no more alike than this are two settings: msprobe's bound."""
+"""Similarity up to which names are two settings: msprobe's bound."""
 
 _MAX_PAIRS = 100_000  # pairs of names that are compared: seconds, in the worst case
-_MAX_EXACT_PAIRS = 2000  # of these letter by letter: milliseconds each, in the worst case
+_MAX_EXACT_PAIRS = 2000  # of these, by letters: milliseconds each, in the worst case
 _MAX_NAME = 100  # characters of such a name
 _MAX_NESTING = 50
 
@@ -34,7 +34,7 @@ Settings = Mapping[str, object]
 
 
 def compare(file: str, bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
-    """Yield one row for each setting whose values differ, or that one side alone has."""
+    """Yield one row for each setting whose values differ, or that only one side has."""
     ours, theirs = flat(bench), flat(cmp)
     pairs = _matched(ours, theirs)
     taken = {other for other, _, _ in pairs.values()}
@@ -49,8 +49,8 @@ def compare(file: str, bench: Settings, cmp: Settings) -> Iterator[SettingRow]:
 
 
 def flat(settings: Settings) -> dict[str, object]:
-    """Settings without lists and objects inside, secrets marked, texts without addresses of objects; several values of
-    one name stay together."""
+    """Return settings without nested lists and objects, secrets redacted, texts without addresses of objects; several
+    values of one name are kept together."""
     found: dict[str, object] = {}
     redactor = redaction.Redactor()
     waiting: list[tuple[str, object, int]] = [
@@ -68,7 +68,8 @@ def flat(settings: Settings) -> dict[str, object]:
 
 
 def _matched(ours: Settings, theirs: Settings) -> dict[str, tuple[str, Match, float]]:
-    """By the first side's name: the other side's, by what it was found, and how alike they are. Each name once."""
+    """Return by the first side's name the other side's, how it was found, and their similarity. Each name occurs
+    once."""
     pairs: dict[str, tuple[str, Match, float]] = {}
     free = dict.fromkeys(theirs)
     for key, match in ((_spelling, Match.NAME), (_meaning, Match.ALIAS)):
@@ -95,14 +96,14 @@ _BY_ALIAS = {alias: names[0] for names in ALIASES for alias in names}
 
 
 def _meaning(name: str) -> str:
-    """Return the name with its last part in the first of its aliases' spelling."""
+    """Return the name with its last part replaced by the first of its aliases."""
     path, dot, last = _spelling(name).rpartition(".")
     return f"{path}{dot}{_BY_ALIAS.get(last, last)}"
 
 
 def _similar(ours: list[str], theirs: list[str]) -> list[tuple[float, str, str]]:
-    """Return the pairs of names that are alike, most alike first. `beta1` and `beta2` are not: numbers must be the
-    same."""
+    """Return the pairs of similar names, most similar first. `beta1` and `beta2` are not similar: numbers must be
+    equal."""
     by_numbers: dict[tuple[str, ...], list[str]] = {}
     for name in ours:
         if len(name) <= _MAX_NAME:
@@ -141,7 +142,7 @@ def _differing(
         if equal:
             return None
         kind = Kind.NOT_RECORDED if equal is None else Kind.DIFFERS
-        if any(map(redaction.strength_of_path, names)):  # a password changes no number
+        if any(map(redaction.strength_of_path, names)):  # a password does not change numbers
             level = Level.INFO
         elif equal is None:
             level = Level.WARNING
@@ -168,7 +169,7 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def same(ours: object, theirs: object) -> bool:
-    """Return whether two values are one, as scripts and yaml files write them: `"1e-5"` and 0.00001, `"True"` and
+    """Return whether two values are equal, as scripts and yaml files write them: `"1e-5"` and 0.00001, `"True"` and
     true."""
     a, b = _plain(ours), _plain(theirs)
     if isinstance(a, bool) or isinstance(b, bool):
@@ -182,7 +183,7 @@ def _plain(value: object) -> object:
         if written.lower() in _WORDS:
             return _WORDS[written.lower()]
         try:
-            # Python reads `1_000` as a number, which is a name to a script.
+            # Python reads `1_000` as a number, which is a name in a script.
             return float(written) if len(written) < 100 and "_" not in written else written
         except ValueError:
             return written

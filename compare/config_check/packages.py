@@ -1,4 +1,4 @@
-"""Compare the versions of all packages: the listed ones decide."""
+"""Compare the versions of all packages: the listed ones are decisive."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,11 @@ OF_FRAMEWORK = {
     "mindspore": ("mindspore", "mindspore-gpu", "mindspore-ascend"),
     "pytorch": ("torch", "torch-npu", "apex", "flash-attn", "triton"),
 }
-"""Decide where both runs are of that framework."""
+"""Decisive if both runs use that framework."""
 
 
 def compare(bench: Mapping[str, str], cmp: Mapping[str, str], frameworks: tuple[str, str]) -> Iterator[SettingRow]:
-    """Yield the packages that differ, those that decide first."""
+    """Yield the packages that differ, the decisive ones first."""
     ours, theirs = ({_plain(name): (name, version) for name, version in side.items()} for side in (bench, cmp))
     deciding = {*LISTED}
     if frameworks[0] == frameworks[1] or not all(frameworks):

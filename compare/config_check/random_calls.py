@@ -1,4 +1,4 @@
-"""Compare how often random functions were called, and from where."""
+"""Compare the numbers and places of calls of random functions."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ OF_MSPROBE = frozenset(
         *(f"torch.Tensor.{name}" for name in ("exponential_", "geometric_", "log_normal_", "cauchy_")),
     )
 )
-"""What msprobe counts: a pack that does not say which functions it counts is its own."""
+"""The functions that msprobe counts: a pack without a list of functions is from msprobe."""
 
 ENOUGH = 0.8
-"""A frame is the same place where the mean of three is at least this: same file, same function, how alike the code is.
-msprobe's bound."""
+"""Two frames are the same place if the mean of three numbers is at least this: same file, same function, similarity of
+the code. msprobe's bound."""
 
 _MAX_PLACES = 60  # places of one function that are compared with each other: milliseconds per pair, in the worst case
 _FRAME = re.compile(r"File (?P<file>.*?), line \d+, in (?P<function>[^,]*), ?(?P<code>.*)", re.DOTALL)
@@ -49,7 +49,8 @@ def compare(bench: ConfigPack, cmp: ConfigPack, frameworks: tuple[str, str]) -> 
                 if not is_known:
                     yield replace(row, kind=Kind.NOT_COUNTED, level=Level.INFO)
                 elif frameworks[0] != frameworks[1] and not (row.bench and row.cmp):
-                    yield replace(row, level=Level.WARNING)  # the frameworks' own code draws in other places
+                    # the code of different frameworks draws at different places
+                    yield replace(row, level=Level.WARNING)
                 else:
                     yield row
 
@@ -117,7 +118,7 @@ def _row(op: str, rank: int, bench: CallSite | None, cmp: CallSite | None) -> Ra
 
 
 def _scored(ours: Sites, theirs: Sites, left: list[int], right: list[int]) -> list[tuple[float, int, int]]:
-    """Return the pairs of places that are one, most alike first."""
+    """Return the pairs of places that are the same, most similar first."""
     found = []
     for at in left[:_MAX_PLACES]:
         for other in right[:_MAX_PLACES]:
@@ -128,7 +129,7 @@ def _scored(ours: Sites, theirs: Sites, left: list[int], right: list[int]) -> li
 
 
 def _score(ours: tuple[str, ...], theirs: tuple[str, ...]) -> float:
-    """Return how alike two stacks are, by their least alike frames; 0 for stacks of two lengths."""
+    """Return the similarity of two stacks, by their least similar frames; 0 for stacks of different lengths."""
     if len(ours) != len(theirs):
         return 0.0
     least = 1.0
@@ -148,7 +149,7 @@ def _frame_score(ours: str, theirs: str) -> float:
         return 0.0
     same_file = a["file"].replace("\\", "/").rpartition("/")[2] == b["file"].replace("\\", "/").rpartition("/")[2]
     same_function = a["function"] == b["function"]
-    if not (same_file and same_function):  # of three parts none is more than one
+    if not (same_file and same_function):  # each of the three numbers is at most one
         return 0.0
     code = SequenceMatcher(None, a["code"][:_MAX_LINE], b["code"][:_MAX_LINE], autojunk=False).ratio()
     return (2 + code) / 3

@@ -30,8 +30,8 @@ _EXPLAINING_FIRST = (
     *(Checker.HYPERPARAMETERS, Checker.CONTEXT, Checker.ENV, Checker.PIP),
     *(Checker.WEIGHTS, Checker.DATASET, Checker.RANDOM),
 )
-"""Checkers whose differences explain those of others come first: other settings lead to other weights, and other random
-numbers."""
+"""Checkers whose differences explain those of others come first: different settings lead to different weights and
+random numbers."""
 
 
 def lines(compared: Compared, top: int) -> Iterator[Words]:
@@ -127,7 +127,8 @@ def what(row: Row) -> Phrase:
 
 
 def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compared]:
-    """Compare two packs, the workbook going below `output`, and report it; errors as of `compare_packs`."""
+    """Compare two packs, write the workbook below `output`, and return the report; errors are those of
+    `compare_packs`."""
     kept: dict[Checker, list[tuple[tuple[Cell, ...], str]]] = defaultdict(list)
 
     def watch(row: Row) -> None:

@@ -16,7 +16,7 @@ Statistics = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far two statistics of equal tensors may be apart: the mean relative to the greatest magnitude, the norm to
+    """Allowed difference of statistics of equal tensors: of the mean relative to the greatest magnitude, of the norm to
     itself. Extremes are exact."""
 
     mean: float
@@ -83,7 +83,7 @@ def _near(a: float, b: float, most: float) -> bool:
 
 
 def _tensors(held: Mapping[str, Any]) -> Iterator[tuple[str, Statistics]]:
-    """What has statistics in an entry, with the path of its keys."""
+    """Yield the statistics in an entry, with the path of their keys."""
     waiting: list[tuple[str, Any]] = [("", held)]
     while waiting:
         name, value = waiting.pop()
@@ -101,15 +101,15 @@ def _statistics(value: Mapping[str, Any]) -> Statistics | None:
         return None
     try:
         return tuple(float(number) for number in numbers if number is not None)
-    except OverflowError:  # a whole number that no float holds
+    except OverflowError:  # an integer beyond the range of floats
         return None
 
 
 def _renamed(
     bench: Mapping[str, Statistics], cmp: Mapping[str, Statistics], frameworks: tuple[str, str]
 ) -> dict[str, Statistics]:
-    """Return the second side under the names of the first: without a prefix that all names share where the first has
-    none, and with the names of layers of the other framework."""
+    """Return the second side under the names of the first: without a prefix of all names if the first has none, and
+    with the names of layers of the other framework."""
     found: dict[str, str] = {name: name for name in cmp if name in bench}
     left, free = [name for name in bench if name not in found], {name for name in cmp if name not in found}
     if left and free:
@@ -132,7 +132,7 @@ def _candidates(name: str, others: Mapping[str, str], frameworks: tuple[str, str
 
 
 def _prefix(names: Mapping[str, object]) -> str:
-    """What all names begin with, up to a dot."""
+    """Return the common prefix of all names, up to a dot."""
     shortest, longest = min(names, default=""), max(names, default="")
     same = 0
     while same < min(len(shortest), len(longest)) and shortest[same] == longest[same]:
