@@ -64,7 +64,7 @@ def compare_paths(request: Request, log_level: int = logging.INFO) -> "RequestRe
     from .rl.compare import compare_flows
 
     _refuse_calibrating(request)
-    return compare_flows(_neighbour(roots[0], request) if len(roots) == 1 else request)
+    return compare_flows(_neighbor(roots[0], request) if len(roots) == 1 else request)
 
 
 def _compare_dumps(request: Request, log_level: int) -> RequestResult:
@@ -169,7 +169,7 @@ def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
         )
 
 
-def _neighbour(root: Path, request: Request) -> Request:
+def _neighbor(root: Path, request: Request) -> Request:
     """Return the request with the corresponding folder of the side that is not a root itself."""
     side = "golden" if request.target == root else "target"
     kind, known = kind_of(getattr(request, side)), root_of(root)

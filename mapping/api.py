@@ -56,7 +56,7 @@ _KEYS = {
 _AS_WRITTEN = ("attributes", "dropped", "inserted", "values", "required", "unverified")
 """Keys of an entry that are fields of a `Correspondence` as they are."""
 
-_NEIGHBOUR = {"Mint": "MintFunctional", "MintFunctional": "Mint"}
+_NEIGHBOR = {"Mint": "MintFunctional", "MintFunctional": "Mint"}
 _OLD = {"bce_with_logits": "binary_cross_entropy_with_logits", "dense": "linear"}
 """Names of MindSpore before 2.7, and where they stand since."""
 
@@ -77,7 +77,7 @@ class ApiTable:
         key = key_of(ms_stem)
         prefix, _, name = key.partition(".")
         new = _OLD.get(name, name.removesuffix("_ext").removesuffix("_ex"))
-        since = (f"{prefix}.{new}", f"{_NEIGHBOUR[prefix]}.{new}") if prefix in _NEIGHBOUR else ()
+        since = (f"{prefix}.{new}", f"{_NEIGHBOR[prefix]}.{new}") if prefix in _NEIGHBOR else ()
         return next((found for known in (key, *since) if (found := self.entries.get(known))), ())
 
     def between(

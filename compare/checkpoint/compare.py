@@ -32,7 +32,7 @@ from msprobe.mapping.user_files import DataRule
 
 from .formats import Array, Parameter
 from .match import ParameterPair, match
-from .recognise import TRANSPOSED
+from .recognize import TRANSPOSED
 from .sources import read_side
 
 Shape = tuple[int, ...]

@@ -16,7 +16,7 @@ from msprobe.mapping.transform import IDENTITY, Transform, parse
 from msprobe.mapping.user_files import DataRule
 
 from .formats import Checkpoint, Parameter
-from .recognise import FoundBy, Place, digest, distinctive_elements, recognise
+from .recognize import FoundBy, Place, digest, distinctive_elements, recognize
 
 
 def tied(own: Mapping[str, Parameter], left: Collection[str], other: Mapping[str, Parameter]) -> list[str]:
@@ -128,7 +128,7 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
             del rest_of_it[name]
     if left and free_left:
         places = _places(left, native == "target"), _places(free_left, native == "golden")
-        for each in recognise(left, free_left, *places):
+        for each in recognize(left, free_left, *places):
             transforms = each.of_target.transform, each.of_golden.transform
             pairs[each.target] = ParameterPair(left[each.target], free.pop(each.golden), *transforms, each.found_by)
     for name, one in target.parameters.items():

@@ -170,7 +170,7 @@ def _make_up(evidence: Evidence, run: list[int], b: int) -> bool:
         rest = {piece.shape[1:] for piece in own}
         if not tensor.shape or sum(first) != tensor.shape[0] or rest != {tensor.shape[1:]}:
             return False
-    return all(map(_adds_up, pieces, whole)) or _same_neighbours(evidence, run, b) or _same_place(evidence, run, b)
+    return all(map(_adds_up, pieces, whole)) or _same_neighbors(evidence, run, b) or _same_place(evidence, run, b)
 
 
 def _adds_up(pieces: Sequence[Tensor], whole: Tensor) -> bool:
@@ -188,7 +188,7 @@ def _adds_up(pieces: Sequence[Tensor], whole: Tensor) -> bool:
     )
 
 
-def _same_neighbours(evidence: Evidence, run: list[int], b: int) -> bool:
+def _same_neighbors(evidence: Evidence, run: list[int], b: int) -> bool:
     left, right = evidence.target.leaves, evidence.golden.leaves
     before, after = left.index(run[0]) - 1, left.index(run[-1]) + 1
     place = right.index(b)

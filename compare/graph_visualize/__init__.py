@@ -2,5 +2,5 @@
 
 Read `draw` (the steps, rank after rank), `graph` (nodes and their tree), `rank` and `values` (the content of a dump),
 `links` (corresponding nodes), `comparison` (measures) and `indicators` (judges), `communication` (exchanges of ranks),
-then `rows`, `database` and `json_file`, which write. `colours` is data.
+then `rows`, `database` and `json_file`, which write. `colors` is data.
 """

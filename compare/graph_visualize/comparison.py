@@ -16,7 +16,7 @@ from msprobe.compare.run import mode_of
 from msprobe.compare.tables.cells import Cell, Side, share, statistics_of_rows, tensor_cells
 from msprobe.store.record import INPUT, NULL, OUTPUT, TENSOR, VALUE, Columns
 
-from .colours import Task, measures
+from .colors import Task, measures
 from .indicators import Indicator, Measured, distance, indicators, worst
 from .rank import Rank
 from .values import Item, requires_grad, rounded, text
@@ -33,7 +33,7 @@ def task_of(target: Rank, golden: Rank) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """What is added to the records of the target's node, by row; and the number that gives the node its colour."""
+    """What is added to the records of the target's node, by row; and the number that gives the node its color."""
 
     members: Mapping[int, Item]
     index: float

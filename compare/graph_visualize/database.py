@@ -4,7 +4,7 @@
 |---|---|
 | `tb_nodes` | one row per node of either side (`NPU` is the target, `Bench` the golden) |
 | `tb_stack` | each call stack of a rank's step once |
-| `tb_config` | one row: what was compared, the colours, the ranks and steps |
+| `tb_config` | one row: what was compared, the colors, the ranks and steps |
 
 Nodes are written as they come, so that one rank alone is in memory.
 """

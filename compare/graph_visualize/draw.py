@@ -16,7 +16,7 @@ from msprobe.mapping.user_files import NONE, UserMapping
 from msprobe.store.folders import NAMED
 from msprobe.store.lock import claimed
 
-from .colours import Task, colours, tool_tips
+from .colors import Task, colors, tool_tips
 from .communication import Ends, links_of
 from .comparison import Comparison, task_of
 from .database import Configuration, Database, as_json, created
@@ -205,7 +205,7 @@ class _Drawing:
         """Return the row of what was drawn."""
         steps, ranks = (sorted(set(numbers)) for numbers in zip(*places, strict=True))
         is_compared = kind == "compare"
-        shown = {c.code: c.entry(with_level=True) for c in colours(self.task, by_verdict=True)} if is_compared else None
+        shown = {c.code: c.entry(with_level=True) for c in colors(self.task, by_verdict=True)} if is_compared else None
         return Configuration(
             kind,
             self.task,
@@ -219,7 +219,7 @@ class _Drawing:
 
     def head(self) -> dict[str, object]:
         """Return the members of a `.vis` that are not of nodes."""
-        shown = {c.code: c.entry(with_level=False) for c in colours(self.task, by_verdict=False)} if self.task else {}
+        shown = {c.code: c.entry(with_level=False) for c in colors(self.task, by_verdict=False)} if self.task else {}
         return {
             **({"ToolTip": as_json(tool_tips(self.task)), "Colors": shown} if self.task else {}),
             "MicroSteps": self._micro_steps,

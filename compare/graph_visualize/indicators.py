@@ -25,7 +25,7 @@ from msprobe.base import names
 
 
 class Grade(Enum):
-    """A verdict, as the number that stands for its colour."""
+    """A verdict, as the number that stands for its color."""
 
     PASS = 0.0
     WARNING = 0.5

@@ -8,7 +8,7 @@ from typing import Any
 
 from msprobe.base.files import replace_atomically, writing
 
-from .colours import Task
+from .colors import Task
 from .database import Database
 from .graph import ROOT
 

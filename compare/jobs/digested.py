@@ -22,7 +22,7 @@ from msprobe.compare.judge.wording import limits_phrase
 from msprobe.compare.match.user_mapping import NOTHING
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.collectives import Exchange, RankSummary, Traffic
-from msprobe.compare.ranks.search import summarise
+from msprobe.compare.ranks.search import summarize
 from msprobe.compare.ranks.stretches import stretches
 from msprobe.compare.request import Request
 from msprobe.compare.tables.console import described, lines, notes
@@ -67,7 +67,7 @@ def digested(file: Path) -> Digested:
     found = compared(task, dump, dump, NOTHING, Effort(1))
     comparison, located = found.comparison, found.located
     calls, structure = call_digests(dump), structure_digest(dump)
-    summary = summarise(comparison, located)
+    summary = summarize(comparison, located)
     noise = comparison.noise_of_tensors
     outcome = Outcome(
         mode=comparison.mode,

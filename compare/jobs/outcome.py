@@ -145,14 +145,14 @@ def around(jobs: Sequence[Job]) -> list[tuple[tuple[Job, ...], tuple[Job, ...]]]
     """Return, for each job, those of the steps before and after it, without a gap, in order; none if it has no step."""
     by_place = {job.place: job for job in jobs if job.place.step is not None and job.is_of_calls}
 
-    def neighbours(job: Job, offsets: range) -> Iterator[Job]:
+    def neighbors(job: Job, offsets: range) -> Iterator[Job]:
         """Return the jobs at these distances in steps, up to the first that is missing."""
         if job.place in by_place:
             places = (job.place._replace(step=(job.place.step or 0) + offset) for offset in offsets)
             yield from (by_place[place] for place in takewhile(by_place.__contains__, places))
 
     return [
-        (tuple(neighbours(job, range(-1, -BEFORE - 1, -1)))[::-1], tuple(neighbours(job, range(1, AFTER + 1))))
+        (tuple(neighbors(job, range(-1, -BEFORE - 1, -1)))[::-1], tuple(neighbors(job, range(1, AFTER + 1))))
         for job in jobs
     ]
 
@@ -343,7 +343,7 @@ def compare_single(task: Task) -> Outcome:
         with writing(task.table):
             _write_report(comparison, located, task, workers)
             if request.mapping.layers is not None:
-                write_data_mapping(_neighbour(task.table, "data_mapping", "yaml"), named_pairs(by_user, target, golden))
+                write_data_mapping(_neighbor(task.table, "data_mapping", "yaml"), named_pairs(by_user, target, golden))
     if request.log_each and comparison.mode == "tensor":
         for call in comparison.calls:
             for judged in call.judged:
@@ -390,9 +390,9 @@ def read_of(task: Task) -> tuple[Dump, Dump]:
 
 
 def _rank_summary(comparison: Comparison, located: Located) -> "RankSummary":
-    from msprobe.compare.ranks.search import summarise  # here: a single comparison has no other ranks
+    from msprobe.compare.ranks.search import summarize  # here: a single comparison has no other ranks
 
-    return summarise(comparison, located)
+    return summarize(comparison, located)
 
 
 def _survey(comparison: Comparison, located: Located) -> "Survey":
@@ -424,13 +424,13 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         write_csv_of(path, shown, comparison, located, with_stack, workers)
     else:
         table = rows(comparison, located, with_stack)
-        colours: Iterator[str | None] | None = None
+        colors: Iterator[str | None] | None = None
         if highlight:
-            from msprobe.compare.tables.highlight import coloured  # here, as below: what writes one kind of table
+            from msprobe.compare.tables.highlight import colored  # here, as below: what writes one kind of table
 
             # Only a sheet reads colors; otherwise they would be kept until the end.
-            both = tee(coloured(comparison, shown, table), 2 if request.format == "xlsx" else 1)
-            table, colours = (row for row, _ in both[0]), (colour for _, colour in both[-1])
+            both = tee(colored(comparison, shown, table), 2 if request.format == "xlsx" else 1)
+            table, colors = (row for row, _ in both[0]), (color for _, color in both[-1])
         first_bad: list[tuple[int, str]] = []
         if advise:
             table = watch(table, shown, first_bad)
@@ -446,9 +446,9 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
             overview = summary(
                 comparison, located, label=task.job.label, top=request.listed, exit_zero=request.exit_zero
             )
-            write_sheet(path, shown, table, colours=colours, summary=overview)
+            write_sheet(path, shown, table, colors=colors, summary=overview)
         if advise:
-            write_advice(_neighbour(path, "advisor", "txt"), *suspect(comparison, located, first_bad))
+            write_advice(_neighbor(path, "advisor", "txt"), *suspect(comparison, located, first_bad))
     if diff_analyze:
         from msprobe.compare.ranks.search import write_calls  # here: it is for the search over ranks
 
@@ -456,7 +456,7 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         write_calls(path.with_name(f"{path.stem}{end}"), comparison, located)
 
 
-def _neighbour(table: Path, name: str, suffix: str) -> Path:
+def _neighbor(table: Path, name: str, suffix: str) -> Path:
     """Return a file that belongs to a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
     return table.with_name(f"{table.stem.replace('compare_result', name, 1)}.{suffix}")
 

@@ -24,7 +24,7 @@ from msprobe.compare.tables.sheet import PERCENT, ROWS_IN_A_SHEET
 from msprobe.mapping.user_files import one_line
 from msprobe.store.lock import claimed
 
-from .tables import GOLDEN, NAME, NEIGHBOURS, TARGET, Table, measures_of, open_table, tables_of_ranks
+from .tables import GOLDEN, NAME, NEIGHBORS, TARGET, Table, measures_of, open_table, tables_of_ranks
 
 _LONGEST = 1 << 20  # bytes; a list of calls is short
 _EXAMPLE = "write a list of names or name prefixes below `api:`, such as `- Distributed.all_reduce`"
@@ -214,7 +214,7 @@ def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choic
     first = next(iter(paths.values()))
     mode = open_table(first).mode
     own = measures_of(mode)
-    check_measures(config, choice.compare_index, (*own, *NEIGHBOURS[mode]))
+    check_measures(config, choice.compare_index, (*own, *NEIGHBORS[mode]))
     measures = choice.compare_index or own
     used: set[int] = set()
     without: dict[str, list[int]] = {title: [] for title in measures}

@@ -19,7 +19,7 @@ from msprobe.compare.tables.sheet import SUMMARY
 Mode = Literal["statistics", "tensor"]
 
 NAME, TARGET, GOLDEN = "NPU Name", "NPU max", "Bench max"
-NEIGHBOURS: dict[Mode, tuple[str, ...]] = {
+NEIGHBORS: dict[Mode, tuple[str, ...]] = {
     "statistics": ("Verdict", "Requires_grad Consistent"),
     "tensor": ("Verdict", "Scale Error", "Bias", "Max ULP", "Requires_grad Consistent"),
 }
@@ -78,7 +78,7 @@ def open_table(path: Path) -> Table:
         raise UsageError(
             f"{path}: is a comparison of digests, which have no measures; merge tables of statistics or tensors"
         )
-    mode = next((mode for mode in NEIGHBOURS if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
+    mode = next((mode for mode in NEIGHBORS if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
     if mode is None:
         raise UsageError(
             f"{path}: does not have the column headings of a comparison table; remove it, or compare again"

@@ -87,10 +87,10 @@ def _svg(steps: Array, series: Iterable[tuple[Array, str]], band: Array | None, 
     if mark is not None:
         at = float(x(np.array(mark)))
         parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{_HEIGHT}" stroke="#b00020" stroke-width=".7"/>')
-    for value, colour in drawn:
+    for value, color in drawn:
         known = np.isfinite(value)
         points = " ".join(_points(x(steps[known]), y(value[known])))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.2"/>')
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.2"/>')
     for text, at in ((f"{high:.6g}", 12), (f"{low:.6g}", _HEIGHT - 3)):
         parts.append(f'<text x="3" y="{at}" font-size="10" fill="#888">{text}</text>')
     parts.append(f'<text x="{_WIDTH - 3}" y="{_HEIGHT - 3}" font-size="10" fill="#888" text-anchor="end">')

@@ -15,7 +15,7 @@ and min are the sum, the sum of squares and the extremes of all elements:
 | exp, tanh, relu, sqrt, ... | `MONOTONE` | max and min are those of the input, mapped | |
 | square, sqrt | `SQUARES` | S of the squares is Q | |
 | softmax | `SHARES` | S is the number of rows | S is 0 |
-| normalisations | `CENTRED` | with a constant gamma, S is that of beta | S of the input's gradient is 0 |
+| normalizations | `CENTRED` | with a constant gamma, S is that of beta | S of the input's gradient is 0 |
 
 Sources: the definitions of the operations; the gradients are their vector-Jacobian products, summed over all elements.
 

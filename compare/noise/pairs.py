@@ -510,7 +510,7 @@ class AlignedTensors(AlignedGraphs):
 
 
 def is_running_statistic(columns: Columns, row: int) -> bool:
-    """Return whether a record is a parameter that is a running mean or variance of a normalisation."""
+    """Return whether a record is a parameter that is a running mean or variance of a normalization."""
     name = columns.source[row] or ".".join(columns.path_of(row))
     return name.rpartition(".")[2] in RUNNING
 

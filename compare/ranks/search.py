@@ -122,7 +122,7 @@ _IGNORED = (*UNINITIALISED, "fill", "fill_", "__setitem__")
 """Calls that are never reported: their result was in memory before, or is written into it."""
 
 
-def summarise(comparison: Comparison, located: Located) -> RankSummary:
+def summarize(comparison: Comparison, located: Located) -> RankSummary:
     """Return the data of one rank for the search over ranks.
 
     A call differs if one of its outputs is an error, or if it is a divergence (`locate`). An input or output of an

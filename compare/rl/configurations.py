@@ -37,7 +37,7 @@ NUMERIC = (
             ("temperature", "top k", "top p", "min p", "repetition penalty", "num beams")),
     Meaning("dtype and rounding", "IEEE 754: a narrower type rounds earlier",
             ("dtype", "precision", "bf16", "fp16", "fp32", "amp", "loss scale", "compute type", "quantization")),
-    Meaning("normalisation",
+    Meaning("normalization",
             "layer normalization, arXiv:1607.06450; RMS normalization, arXiv:1910.07467; Adam, arXiv:1412.6980",
             ("eps", "epsilon", "norm type", "dropout", "rope theta", "rope scaling")),
     Meaning("the update", "AdamW, arXiv:1711.05101",

@@ -131,7 +131,7 @@ class First:
     first wrong call; `is_update_left_out` if `--steps` excludes the dumps of the update before.
 
     For a key: `made_by` is the stage that computes it, `dump` the result of its dump of this step, `earlier` that of
-    another step; `elsewhere` is a stage of an unknown name in which a difference also begins; `neighbours` are the
+    another step; `elsewhere` is a stage of an unknown name in which a difference also begins; `neighbors` are the
     known keys that were saved before and after an unknown one; `may_be_weights` if an earlier update may be the cause.
     """
 
@@ -149,7 +149,7 @@ class First:
     dump: Item | None = None
     earlier: Item | None = None
     elsewhere: Item | None = None
-    neighbours: tuple[Item | None, Item | None] = (None, None)
+    neighbors: tuple[Item | None, Item | None] = (None, None)
     may_be_weights: bool = False
 
     @property
@@ -300,7 +300,7 @@ class _Search:
                 keys=(item,),
                 collect=Collect(style, item.step) if lacks else None,
                 elsewhere=None if lacks else self._elsewhere(),
-                neighbours=self._neighbours(),
+                neighbors=self._neighbors(),
             )
         part = FLOW[item.part]
         if not part.stage:
@@ -333,7 +333,7 @@ class _Search:
         of_user = (s.item for s in self._stages_here if s.item.part == UNKNOWN)
         return next((item for item in of_user if is_origin(item.finding)), None)
 
-    def _neighbours(self) -> tuple[Item | None, Item | None]:
+    def _neighbors(self) -> tuple[Item | None, Item | None]:
         """Return the known keys between which an unknown one was saved."""
         at = self._item.saved
         known = [s.item for s in self._here if s.item.saved >= 0 and s.item.part != UNKNOWN] if at >= 0 else []

@@ -120,7 +120,7 @@ def _words(first: First) -> dict[str, Words]:
         "after": phrase(FLOW[item.part].after) if item.part != UNKNOWN else "",
         "operations": _operations(first.style, first.stage),
         "end": _or(["debugger_stop"] * first.style.by_switches + ["stop()"] * first.style.by_stages),
-        "saved": _neighbours(first),
+        "saved": _neighbors(first),
         "blind": _blind(first),
         "lack": _lack(first),
     }
@@ -307,9 +307,9 @@ def _operations(style: CollectionStyle, stage: str) -> Words:
     return _or(ways)
 
 
-def _neighbours(first: First) -> Words:
+def _neighbors(first: First) -> Words:
     """Return the known keys between which an unknown one was saved."""
-    before, after = first.neighbours
+    before, after = first.neighbors
     places = [phrase("after {name}", name=before.name)] if before is not None else []
     places += [phrase("before {name}", name=after.name)] if after is not None else []
     return phrase("; it was saved {places}", places=listed(places)) if places else ""

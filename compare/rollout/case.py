@@ -282,7 +282,7 @@ class Case:
     def two_kinds(self) -> Array | None:
         """Of each sample whether it is of those that differ; None where all are of one kind. Tiny ones do not count.
 
-        The kinds are separated at the greatest ratio between two neighbours, when mean absolute gaps are sorted.
+        The kinds are separated at the greatest ratio between two neighbors, when mean absolute gaps are sorted.
         """
         size = np.where(self.whole.lengths >= LEAST, self.samples.mean_absolute, np.nan)
         recorded = np.sort(np.maximum(size[~np.isnan(size)], _FLOOR))

@@ -60,7 +60,7 @@ def _by_prompts(numbers: Array, differs: Array, message: str, *, only_long: bool
 
 
 def _neither(case: Case, rounding: float, message: str) -> list[Suspect]:
-    """Prompts of all lengths on both sides: neighbours in a packed batch, if it begins with the first tokens.
+    """Prompts of all lengths on both sides: neighbors in a packed batch, if it begins with the first tokens.
 
     `rounding` is the greatest gap of the samples that agree.
     """

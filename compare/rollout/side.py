@@ -168,7 +168,7 @@ def _same_count(name: str, count: int, lengths: Array | None, prompts: Array | N
 
 
 def _by_mask(name: str, shape: Shape, mask: object) -> Chosen:
-    of_mask = _neighbour(name, "mask")
+    of_mask = _neighbor(name, "mask")
     if isinstance(shape, np.ndarray):
         values, mask_shape = _flatten(of_mask, mask)
         if not isinstance(mask_shape, np.ndarray) or not np.array_equal(mask_shape, shape):
@@ -189,7 +189,7 @@ def _by_mask(name: str, shape: Shape, mask: object) -> Chosen:
     return np.flatnonzero(kept), np.count_nonzero(kept, axis=1)
 
 
-def _neighbour(name: str, what: str) -> str:
+def _neighbor(name: str, what: str) -> str:
     """Return the argument of the same side: `generated (step 0)` and `mask` give `generated_mask (step 0)`."""
     argument, _, place = name.partition(" ")
     return f"{argument}_{what} {place}".rstrip()
@@ -198,7 +198,7 @@ def _neighbour(name: str, what: str) -> str:
 def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts: Array | None) -> Chosen:
     if lengths is None and prompts is None:
         raise UsageError(
-            f"{name}: is a matrix whose response elements are unknown; give {_neighbour(name, 'mask')}, or lengths"
+            f"{name}: is a matrix whose response elements are unknown; give {_neighbor(name, 'mask')}, or lengths"
         )
     first = np.zeros(rows, np.int64) if prompts is None else prompts
     last = np.full(rows, width) if lengths is None else first + lengths
@@ -207,7 +207,7 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
         at = beyond[0]
         raise UsageError(
             f"{name}: sample {at} would use columns {first[at]} to {last[at]} of {width}; prompt_lengths apply if "
-            f"a row also contains its prompt, otherwise give {_neighbour(name, 'mask')}"
+            f"a row also contains its prompt, otherwise give {_neighbor(name, 'mask')}"
         )
     column = np.arange(width)
     kept = (column >= first[:, None]) & (column < last[:, None])
@@ -216,14 +216,14 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
 
 def _tokens(name: str, tokens: object, shape: Shape, places: Array | None) -> Array:
     """Return the token ids of the response; padding may hold anything."""
-    flat, token_shape = _flatten(_neighbour(name, "tokens"), tokens)
+    flat, token_shape = _flatten(_neighbor(name, "tokens"), tokens)
     if not np.array_equal(np.asarray(token_shape), np.asarray(shape)):
-        raise UsageError(f"{_neighbour(name, 'tokens')}: must have the shape of {name}: one token id per log-prob")
+        raise UsageError(f"{_neighbor(name, 'tokens')}: must have the shape of {name}: one token id per log-prob")
     taken = flat if places is None else flat[places]
     kind = taken.dtype.kind
     is_whole = kind in "iu" or (kind == "f" and bool((np.isfinite(taken) & (taken == np.floor(taken))).all()))
     if len(taken) and not is_whole:
-        raise UsageError(f"{_neighbour(name, 'tokens')}: must be integers, not {flat.dtype}")
+        raise UsageError(f"{_neighbor(name, 'tokens')}: must be integers, not {flat.dtype}")
     return taken.astype(np.int64)
 
 

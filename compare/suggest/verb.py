@@ -45,7 +45,7 @@ class Options(JsonAnswer):
 def run(options: Options) -> int:
     """Find counterparts, write the files, and print what has to be checked."""
     output = options.output
-    for path in (_neighbour(output, kind) for kind in ("api", "cell", "layer", "data")):
+    for path in (_neighbor(output, kind) for kind in ("api", "cell", "layer", "data")):
         refuse_existing(path, _ANOTHER)  # the user may have edited it
     from msprobe.compare.counterparts.search import find_counterparts
     from msprobe.findings.document import Document, printed
@@ -87,7 +87,7 @@ def run(options: Options) -> int:
     lines = [counts]
     for kind in KINDS:
         if suggestion.texts[kind]:
-            path = _neighbour(output, kind)
+            path = _neighbor(output, kind)
             with writing(path, _ANOTHER, is_new=True):
                 make_folder(path.parent)
                 with creating(path) as file:
@@ -110,7 +110,7 @@ def run(options: Options) -> int:
     return 0
 
 
-def _neighbour(output: Path, kind: str) -> Path:
+def _neighbor(output: Path, kind: str) -> Path:
     """Return `mapping.cell.yaml` for `mapping.yaml`."""
     suffix = output.suffix if output.suffix in (".yaml", ".yml") else ""
     return output.with_name(f"{output.name.removesuffix(suffix)}.{kind}{suffix or '.yaml'}")

@@ -7,9 +7,9 @@
    Python's repr writes it; the digits are those of std::to_chars. Any other cell is the text of the object; a text with
    a comma, a quotation mark or a line break is quoted.
 
-   sheet_rows(first, rows, colours, letters, row_styles, verdict, verdict_styles, shares, escape) -> bytes
+   sheet_rows(first, rows, colors, letters, row_styles, verdict, verdict_styles, shares, escape) -> bytes
 
-   Return rows of an xlsx sheet as UTF-8, numbered from `first`. `rows` is a list of tuples, `colours` has an entry for each
+   Return rows of an xlsx sheet as UTF-8, numbered from `first`. `rows` is a list of tuples, `colors` has an entry for each
    row, and `letters` one for each column; `row_styles` has the styles of cells and of shares by colour. The text in the
    column with the index `verdict` has a style of `verdict_styles` if its row has no colour. Texts like 12.5% in columns whose
    indices are in `shares` become numbers. `escape(text)` returns the element of a text that must be escaped.
@@ -372,12 +372,12 @@ bool add_sheet_row(std::string &out, const Sheet &sheet, Py_ssize_t at, PyObject
 PyObject *sheet_rows(PyObject *, PyObject *args) {
     Sheet sheet;
     Py_ssize_t first;
-    PyObject *rows, *colours, *letters; /* borrowed */
-    if (!PyArg_ParseTuple(args, "nO!O!O!O!nO!OO", &first, &PyList_Type, &rows, &PyList_Type, &colours, &PyList_Type,
+    PyObject *rows, *colors, *letters; /* borrowed */
+    if (!PyArg_ParseTuple(args, "nO!O!O!O!nO!OO", &first, &PyList_Type, &rows, &PyList_Type, &colors, &PyList_Type,
                           &letters, &PyDict_Type, &sheet.row_styles, &sheet.verdict, &PyDict_Type,
                           &sheet.verdict_styles, &sheet.shares, &sheet.escape))
         return nullptr;
-    if (PyList_GET_SIZE(rows) != PyList_GET_SIZE(colours)) {
+    if (PyList_GET_SIZE(rows) != PyList_GET_SIZE(colors)) {
         PyErr_SetString(PyExc_ValueError, "a colour is needed for each row");
         return nullptr;
     }
@@ -393,7 +393,7 @@ PyObject *sheet_rows(PyObject *, PyObject *args) {
             sheet.are_shares.push_back(is_share);
         }
         for (Py_ssize_t at = 0; at < PyList_GET_SIZE(rows); at++)
-            if (!add_sheet_row(out, sheet, first + at, PyList_GET_ITEM(rows, at), PyList_GET_ITEM(colours, at)))
+            if (!add_sheet_row(out, sheet, first + at, PyList_GET_ITEM(rows, at), PyList_GET_ITEM(colors, at)))
                 return nullptr;
         return PyBytes_FromStringAndSize(out.data(), out.size());
     } catch (const std::bad_alloc &) {

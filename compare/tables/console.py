@@ -403,7 +403,7 @@ _ANY_ORDER = (
     "collect both sides again, and see whether the difference stays."
 )
 _RUNNING_STATISTICS = (
-    "The second input of a batch normalisation differs, which is a statistic that it keeps or a parameter of it. See "
+    "The second input of a batch normalization differs, which is a statistic that it keeps or a parameter of it. See "
     "that both sides set affine, track_running_stats and momentum alike and start from the same values."
 )
 _NO_DIRECTION = "A value that was saved by name differs. See where it is computed, and save what goes into it too."

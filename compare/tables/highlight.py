@@ -140,9 +140,7 @@ def _is_non_finite(cell: Cell) -> bool:
 _PART: dict[str, Literal["input", "parameters", "output"]] = {"input": "input", "output": "output"}
 
 
-def coloured(
-    comparison: Comparison, columns: Sequence[Column], rows: Iterable[Row]
-) -> Iterator[tuple[Row, str | None]]:
+def colored(comparison: Comparison, columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[tuple[Row, str | None]]:
     """Yield each row with its reasons, and its color (ARGB) or None; one call at a time, because outputs are compared
     with inputs. Digests have no numbers, and no colors."""
     if comparison.mode == "digest":
@@ -158,11 +156,11 @@ def coloured(
     for _, numbered in groupby(enumerate(rows), lambda pair: call_of[pair[0]]):
         call = list(numbered)
         figures = [Figures(_part(comparison, number), *(row[place] for place in cells)) for number, row in call]
-        for (_, row), (colour, reasons) in zip(call, highlights(figures), strict=True):
+        for (_, row), (color, reasons) in zip(call, highlights(figures), strict=True):
             if reasons:  # after the text of `Err_message`, one per line
                 text = "\n".join((str(row[message]), *reasons) if row[message] else reasons)
                 row = (*row[:message], text, *row[message + 1 :])
-            yield row, colour
+            yield row, color
 
 
 def _part(comparison: Comparison, number: int) -> Literal["input", "parameters", "output"]:

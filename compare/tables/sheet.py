@@ -145,23 +145,23 @@ def write_sheet(
     rows: Iterable[Row],
     *,
     title: str = "compare",
-    colours: Iterable[str | None] | None = None,
+    colors: Iterable[str | None] | None = None,
     summary: Iterable[Line] = (),
 ) -> None:
     """Write rows as they are created, with fixed headings at the top and a filter.
 
-    `colours` has one entry for each row, which is read after it: a color (one of `ROW_FILLS`) for the whole row, or
+    `colors` has one entry for each row, which is read after it: a color (one of `ROW_FILLS`) for the whole row, or
     None. `summary` becomes a separate sheet before the rows; the sheet of rows remains the active one, which scripts
     open.
     """
     frame = _Frame(columns, tuple(summary))
-    rest, colour_of = iter(rows), iter(repeat(None) if colours is None else colours)
+    rest, color_of = iter(rows), iter(repeat(None) if colors is None else colors)
     with replace_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
         lengths: list[int] = []
         while (first := next(rest, None)) is not None or not lengths:  # one sheet even without rows
             part = () if first is None else chain((first,), islice(rest, ROWS_IN_A_SHEET - 1))
             with book.open(_SHEET.format(frame.first + len(lengths)), "w") as sheet:
-                lengths.append(frame.fill(sheet, part, colour_of))
+                lengths.append(frame.fill(sheet, part, color_of))
         frame.close(book, title, lengths)
 
 
@@ -183,17 +183,17 @@ class _Frame:
         numbers = [re.findall(r'<c [^>]*s="([0-9]+)"', row)[0] for row in styled]
         styles = iter([f' s="{number}"' for number in numbers])  # in the order in which `_book` writes its rows
         self._verdict_styles: dict[Cell, str] = dict(zip(FILLS, styles, strict=False))
-        in_colour = ["", *islice(styles, len(ROW_FILLS))]
+        in_color = ["", *islice(styles, len(ROW_FILLS))]
         # Styles of cells, and of shares, in a row of each color.
-        self._row_styles = dict(zip((None, *ROW_FILLS), zip(in_colour, styles, strict=True), strict=True))
+        self._row_styles = dict(zip((None, *ROW_FILLS), zip(in_color, styles, strict=True), strict=True))
 
-    def fill(self, sheet: IO[bytes], rows: Iterable[Row], colours: Iterator[str | None]) -> int:
+    def fill(self, sheet: IO[bytes], rows: Iterable[Row], colors: Iterator[str | None]) -> int:
         """Write one sheet; return its number of rows, including the heading."""
         sheet.write((self._head + self._heading).encode())
         last = 1
         making = iter(rows)
         while made := list(islice(making, _AT_ONCE)):
-            sheet.write(self._rows(last + 1, made, list(islice(colours, len(made)))))
+            sheet.write(self._rows(last + 1, made, list(islice(colors, len(made)))))
             last += len(made)
         sheet.write(f'</sheetData><autoFilter ref="A1:{self._letters[-1]}{last}"/></worksheet>'.encode())
         return last
@@ -204,21 +204,21 @@ class _Frame:
             if not name.startswith("xl/worksheets/sheet") or (self._summary and name == _SHEET.format(1)):
                 book.writestr(name, text)
 
-    def _rows(self, first: int, rows: list[Row], colours: list[str | None]) -> bytes:
+    def _rows(self, first: int, rows: list[Row], colors: list[str | None]) -> bytes:
         """Return rows from a number on, each in its color."""
         if rows_of is not None:
             of_verdict, of_rows = self._verdict_styles, self._row_styles
             made: bytes = rows_of(
-                first, rows, colours, self._letters, of_rows, self._verdict, of_verdict, self._shares, _text
+                first, rows, colors, self._letters, of_rows, self._verdict, of_verdict, self._shares, _text
             )
             return made
-        texts = [self._row(first + at, row, colour) for at, (row, colour) in enumerate(zip(rows, colours, strict=True))]
+        texts = [self._row(first + at, row, color) for at, (row, color) in enumerate(zip(rows, colors, strict=True))]
         return "".join(texts).encode("utf-8", "replace")
 
-    def _row(self, number: int, row: Row, colour: str | None) -> str:
+    def _row(self, number: int, row: Row, color: str | None) -> str:
         """Return a row; with a color, all cells have it, also empty ones, otherwise the verdict has its own."""
         cells = []
-        style_of_row, in_percent = self._row_styles[colour]
+        style_of_row, in_percent = self._row_styles[color]
         for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
             kind = type(cell)
             style = style_of_row
@@ -226,11 +226,11 @@ class _Frame:
                 if at in self._shares and (part := share(cell)) is not None:
                     cells.append(f'<c r="{letter}{number}"{in_percent}><v>{part!r}</v></c>')
                 elif cell:
-                    if at == self._verdict and colour is None:
+                    if at == self._verdict and color is None:
                         style = self._verdict_styles.get(cell, "")
                     text = _text(cell)  # type: ignore[arg-type]  # a text
                     cells.append(f'<c r="{letter}{number}"{style} t="inlineStr"><is>{text}</is></c>')
-                elif colour is not None:
+                elif color is not None:
                     cells.append(f'<c r="{letter}{number}"{style}/>')
             elif kind is bool:
                 cells.append(f'<c r="{letter}{number}"{style} t="b"><v>{int(cell)}</v></c>')
@@ -262,8 +262,8 @@ class _Frame:
             sheet.auto_filter.ref = f"A1:{self._letters[-1]}{length}"
         # Always on the same sheet and in one order, so that a style has one number for any number of sheets.
         rows = book.worksheets[0]
-        colours = (*(f"FF{colour}" for colour in FILLS.values()), *ROW_FILLS)
-        fills = [PatternFill("solid", start_color=colour) for colour in colours]
+        colors = (*(f"FF{color}" for color in FILLS.values()), *ROW_FILLS)
+        fills = [PatternFill("solid", start_color=color) for color in colors]
         for at, fill in enumerate((*fills, PatternFill(), *fills[len(FILLS) :]), 2):
             cell = rows.cell(at, 1, "x")
             cell.fill = fill

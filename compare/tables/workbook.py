@@ -69,7 +69,7 @@ class Workbook:
         for place, column in enumerate(columns, 1):
             sheet.column_dimensions[get_column_letter(place)].width = column.width
         sheet.freeze_panes = "A2"
-        fills = {name: PatternFill("solid", start_color=f"FF{colour}") for name, colour in FILLS.items()}
+        fills = {name: PatternFill("solid", start_color=f"FF{color}") for name, color in FILLS.items()}
         heading = [WriteOnlyCell(sheet, column.title) for column in columns]
         for cell in heading:
             cell.font, cell.fill = Font(bold=True), PatternFill("solid", start_color=_HEADING)

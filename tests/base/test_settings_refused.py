@@ -254,7 +254,7 @@ def test_the_scope_is_held_to_the_level_of_the_argument(config, refusal):
         ("monitor.json", "a monitor's configuration", '(it has "wg_distribution", "ops")'),
     ],
 )
-def test_another_tools_file_is_recognised(name, looks, marks, configs, refusal):
+def test_another_tools_file_is_recognized(name, looks, marks, configs, refusal):
     message = refusal(configs / name)
     assert message.startswith(f"{configs / name}: this looks like {looks} {marks}; pass it to ")
     assert "a collection to PrecisionDebugger" in message

@@ -15,7 +15,7 @@ import pytest
 from msprobe.base.digest import digest
 from msprobe.compare.locate.find import locate
 from msprobe.compare.measure import block
-from msprobe.compare.ranks.search import summarise
+from msprobe.compare.ranks.search import summarize
 from msprobe.compare.run import compare
 from msprobe.store.reader import read
 from msprobe.store.record import Dump
@@ -259,6 +259,6 @@ def history(builder, value):
                 built.call(call, [of(v, side) for v in inputs], [of(v, side) for v in outputs], kwargs=keywords)
             dumps.append(built.dump())
         comparison = compare(*dumps)
-        return pickle.loads(pickle.dumps(summarise(comparison, locate(comparison))))
+        return pickle.loads(pickle.dumps(summarize(comparison, locate(comparison))))
 
     return make

@@ -24,7 +24,7 @@ def noisy(array, size=1e-7):
 
 
 class Twin:
-    """One side of: dense, softmax, normalisation as in `spell`, dense; and the backward of the last."""
+    """One side of: dense, softmax, normalization as in `spell`, dense; and the backward of the last."""
 
     def __init__(self, builder, tensor, value, framework, name, mode="statistics", reference=False):
         self.build = builder(name, mode=mode, framework=framework)

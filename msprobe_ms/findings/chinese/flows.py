@@ -117,7 +117,7 @@ MESSAGES = {
     "random numbers": "随机数",
     "sampling": "采样",
     "dtype and rounding": "dtype 与舍入",
-    "normalisation": "归一化",
+    "normalization": "归一化",
     "the update": "参数更新",
     "the objective": "优化目标",
     "shapes and batches": "形状与 batch",

@@ -148,7 +148,7 @@ class AppendedFiles:
         try:
             _write(file.number, data)
         except BaseException:
-            with suppress(OSError):  # the rest of a line is recognised when the file is read
+            with suppress(OSError):  # the rest of a line is recognized when the file is read
                 os.ftruncate(file.number, file.size)
             self._close(series)
             raise

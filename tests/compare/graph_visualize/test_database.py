@@ -109,8 +109,8 @@ def test_two_graphs(draw, sample, kind, task):
     drawn = draw("-tp", sample(f"ms_mix_{kind}"), "-gp", sample(f"msp_mix_{kind}"))
     assert drawn.path.name.startswith("compare_")
     assert (drawn.config["graph_type"], drawn.config["task"]) == ("compare", task)
-    colours = drawn.config["node_colors"].items()
-    assert {code: (entry["value"], entry["accuracy_level"]) for code, entry in colours} == COLOURS
+    colors = drawn.config["node_colors"].items()
+    assert {code: (entry["value"], entry["accuracy_level"]) for code, entry in colors} == COLOURS
     first = {"summary": "Max diff", "md5": "md5", "all": "Cosine"}[task]
     assert next(iter(drawn.config["tool_tip"])) == first
 

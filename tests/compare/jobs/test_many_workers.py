@@ -26,7 +26,7 @@ def result(tmp_path, capsys):
 
 
 def content(path):
-    """The bytes of a file; of a sheet, whose zip tells the time, the value and colour of every cell."""
+    """The bytes of a file; of a sheet, whose zip tells the time, the value and color of every cell."""
     if path.suffix != ".xlsx":
         return path.read_bytes()
     return [[(c.value, c.fill.start_color.rgb) for c in row] for sheet in load_workbook(path) for row in sheet]

@@ -51,7 +51,7 @@ class TestStatistics:
         assert found.worst == pytest.approx(1e-4)
         assert found.fine == 0
 
-    def test_a_mask_does_not_excuse_its_neighbours(self):
+    def test_a_mask_does_not_excuse_its_neighbors(self):
         # A scale counts up to 1000: 0.5 of that is half a thousandth.
         found = by_statistics((5.5, -1e9, -5e8, 1.4e9), (5.0, -1e9, -5e8, 1.4e9))
         assert found.worst == pytest.approx(5e-4)

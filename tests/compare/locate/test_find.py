@@ -167,7 +167,7 @@ def test_code_between_two_calls_is_said_with_both_names(net, tensor):
         assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.exp.0.forward in head"
 
 
-def test_swapped_arguments_are_recognised(net, tensor):
+def test_swapped_arguments_are_recognized(net, tensor):
     def run(side, first, second):
         n = net(side, backward=False)
         n.build.call("Mint.sub.0.forward", [first, second], [first.value - second.value])

@@ -157,7 +157,7 @@ class TestName:
             ("hidden.0.debug", "hidden.0.debug", "name"),
         ]
 
-    def test_neighbours_that_both_changed_are_no_other_calls(self):
+    def test_neighbors_that_both_changed_are_no_other_calls(self):
         """The first has another argument, and so has the second; of the four no more than two look alike, crosswise."""
         target = [call("Mint.mul.0.forward", (2, 2), 7), call("Mint.mul.1.forward", (2, 2), 3), *apis("exp")]
         golden = [call("Mint.mul.0.forward", (2, 2), 3), call("Mint.mul.1.forward", (2, 2), 4), *apis("exp:4,4")]

@@ -109,7 +109,7 @@ def test_small_gradients_do_not_pass_for_being_small():
     assert measure(golden * np.float32(1 + 1e-7), golden, F32).excess <= 1
 
 
-def test_one_huge_element_does_not_excuse_its_neighbours():
+def test_one_huge_element_does_not_excuse_its_neighbors():
     golden = np.array([-1e9, 1.0, 2.0], np.float32)
     target = np.array([-1e9, 1.01, 2.0], np.float32)
     assert measure(target, golden, F32).excess > 10

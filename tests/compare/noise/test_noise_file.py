@@ -62,7 +62,7 @@ def test_what_is_written_is_read_again(file):
         assert getattr(found, name) == getattr(LIMITS, name)
 
 
-def test_the_file_has_a_row_on_a_line_and_no_neighbour_is_left(file):
+def test_the_file_has_a_row_on_a_line_and_no_neighbor_is_left(file):
     lines = file.read_text().splitlines()
     (row,) = [line for line in lines if '"bfloat16"' in line]
     assert json.loads(row.strip().rstrip(",")) == {

@@ -6,7 +6,7 @@ from three_calls import EXP, SIN
 
 from msprobe.compare.locate.find import locate
 from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect
-from msprobe.compare.ranks.search import summarise
+from msprobe.compare.ranks.search import summarize
 from msprobe.compare.run import compare
 
 
@@ -125,7 +125,7 @@ def test_a_batch_is_one_message_for_each_of_its_operations(builder):
     ]
     dump = made.dump()
     comparison = compare(dump, dump)
-    exchanges = summarise(comparison, locate(comparison)).exchanges
+    exchanges = summarize(comparison, locate(comparison)).exchanges
     assert [(e.traffic, e.word, e.peer) for e in exchanges] == [("send", "send", 1), ("receive", "send", 3)]
 
 
@@ -145,7 +145,7 @@ def test_groups_are_told_by_their_ranks_or_their_name(builder):
     made.data[name.format(4)]["input_args"] += [{"type": "str", "value": "sum"}, {"type": "str", "value": "3-77"}]
     dump = made.dump()
     comparison = compare(dump, dump)
-    exchanges = summarise(comparison, locate(comparison)).exchanges
+    exchanges = summarize(comparison, locate(comparison)).exchanges
     assert [e.group for e in exchanges] == [(0, 2), None, "2-1163", None, "3-77"]
 
 

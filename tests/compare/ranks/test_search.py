@@ -9,7 +9,7 @@ from three_calls import EXP, SIN
 from msprobe.cli import main
 from msprobe.compare.locate.find import locate
 from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect, traffic_of, word_of
-from msprobe.compare.ranks.search import as_objects, first_over_ranks, summarise
+from msprobe.compare.ranks.search import as_objects, first_over_ranks, summarize
 from msprobe.compare.run import compare
 
 # What communicates.
@@ -148,7 +148,7 @@ def test_a_call_that_only_the_golden_made_counts_in_its_place(builder):
     for made in (target, golden):
         made.call("Distributed.all_reduce.1.forward", [1.0], [2.0])
     comparison = compare(target.dump(), golden.dump())
-    assert summarise(comparison, locate(comparison)).between == ("", EXP, "")
+    assert summarize(comparison, locate(comparison)).between == ("", EXP, "")
 
 
 # What is told.
@@ -174,7 +174,7 @@ def test_a_node_says_its_values_its_cells_and_its_stack(builder, tensor):
         made.construct["Cell.net.fc.Dense.forward.0"] = "Cell.net.Net.forward.0"
         dumps.append(made.dump())
     comparison = compare(*dumps)
-    (first,) = first_over_ranks({4: summarise(comparison, locate(comparison))})
+    (first,) = first_over_ranks({4: summarize(comparison, locate(comparison))})
     (node,) = as_objects([first])["rank_4"]
     assert list(node) == ["op_name", "data_info", "construct_info", "stack_info"]
     assert node["op_name"] == EXP

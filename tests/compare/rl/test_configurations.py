@@ -70,7 +70,7 @@ def test_what_changes_numbers_is_told_first_and_places_last(compared):
         (("actor", "optimizer", "lr"), "the update"),
         (("actor", "optimizer", "path"), "the update"),
         (("rl", "beta"), "the objective"),
-        (("adam", "eps"), "normalisation"),
+        (("adam", "eps"), "normalization"),
         (("params_dtype",), "dtype and rounding"),
         (("GLOBAL_SEED",), "random numbers"),
         (("dump_path",), "place or time"),

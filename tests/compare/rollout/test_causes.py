@@ -66,7 +66,7 @@ def _mask_and_rounding(seed):
 
 
 def _packed(seed):
-    """Every other sample sees its neighbour in the batch."""
+    """Every other sample sees its neighbor in the batch."""
     rollout = generate(seed)
     shown = np.random.default_rng(seed).normal(0, 1, VOCABULARY)
     return rollout, again(rollout, change=lambda z, sample, place: z + (sample % 2) * shown)
@@ -89,7 +89,7 @@ PLANTS = {
     "shift of labels back": ("shift", lambda seed: (r := generate(seed), again(r, step=-1))),
     "padding": ("mask", _mask),
     "padding, and rounding": ("mask", _mask_and_rounding),
-    "packed neighbours": ("mask", _packed),
+    "packed neighbors": ("mask", _packed),
     "one token id": ("tokens", lambda seed: (r := generate(seed), again(r, ids=_ids(r)))),
     "prompts cut": ("truncation", lambda seed: (r := generate(seed), cut_prompts(r, 10))),
     "responses cut": ("truncation", _then(lambda v: v[:24])),

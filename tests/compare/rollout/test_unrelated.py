@@ -116,7 +116,7 @@ def test_responses_of_one_or_two_tokens_name_no_place(length):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_rounding_at_the_first_token_is_no_packed_neighbour(seed):
+def test_rounding_at_the_first_token_is_no_packed_neighbor(seed):
     """One id is another one: in bfloat16 all samples differ from their first token on, by rounding."""
     rollout = generate(seed, count=96, sharp=4)
     counts = np.bincount(np.concatenate(rollout.responses), minlength=VOCABULARY)

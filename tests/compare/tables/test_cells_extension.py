@@ -132,19 +132,19 @@ def rows() -> list[tuple[object, ...]]:
     return [(draw.choice(TEXTS), draw.choice(shares), draw.choice(verdicts), number) for number in numbers]
 
 
-def xml_of(path, monkeypatch, colours, *, by_extension):
+def xml_of(path, monkeypatch, colors, *, by_extension):
     with monkeypatch.context() as patched:
         if not by_extension:
             patched.setattr(sheet, "rows_of", None)
-        sheet.write_sheet(path, COLUMNS, rows(), colours=colours)
+        sheet.write_sheet(path, COLUMNS, rows(), colors=colors)
     return sheet.zipfile.ZipFile(path).read("xl/worksheets/sheet1.xml")
 
 
-@pytest.mark.parametrize("coloured", [False, True])
-def test_rows_of_a_sheet_are_those_that_python_makes(tmp_path, monkeypatch, coloured):
-    colours = [(None, *sheet.ROW_FILLS)[n % 3] for n in range(len(rows()))] if coloured else None
+@pytest.mark.parametrize("colored", [False, True])
+def test_rows_of_a_sheet_are_those_that_python_makes(tmp_path, monkeypatch, colored):
+    colors = [(None, *sheet.ROW_FILLS)[n % 3] for n in range(len(rows()))] if colored else None
     made = [
-        xml_of(tmp_path / f"{by_extension}.xlsx", monkeypatch, colours, by_extension=by_extension)
+        xml_of(tmp_path / f"{by_extension}.xlsx", monkeypatch, colors, by_extension=by_extension)
         for by_extension in (True, False)
     ]
     assert made[0] == made[1]

@@ -1,4 +1,4 @@
-"""Colours of rows: every rule at its boundary, worked by hand, and the sheets that msprobe 8.1.1 coloured."""
+"""Colors of rows: every rule at its boundary, worked by hand, and the sheets that msprobe 8.1.1 colored."""
 
 import math
 import re
@@ -43,14 +43,14 @@ def test_a_target_that_is_not_finite_is_red_wherever_it_stands(part, text):
 
 
 @pytest.mark.parametrize("text", ["N/A", "None", None, "", True, "[0, 1]"])
-def test_words_are_no_colour(text):
+def test_words_are_no_color(text):
     without = Figures("output", text, text, text, "N/A")
     assert highlights([by_statistics("input", 1.0, 0.0), without]) == [PLAIN, PLAIN]
     without = Figures("output", text, text, text, "unsupported", "unsupported", "unsupported")
     assert highlights([by_elements("input"), without]) == [PLAIN, PLAIN]
 
 
-def test_a_golden_that_is_not_finite_is_no_colour():
+def test_a_golden_that_is_not_finite_is_no_color():
     assert highlights([Figures("output", 1.0, 0.0, "inf", "N/A")]) == [PLAIN]
 
 
@@ -178,7 +178,7 @@ PLACE = re.compile(r"(.+\.(?:forward|backward)(?:\.[0-9]+)?)\.(input|kwargs|para
 
 
 def calls(path):
-    """The rows of a sheet by call: for each row its colour and its figures."""
+    """The rows of a sheet by call: for each row its color and its figures."""
     headings, *rows = openpyxl.load_workbook(path).active.iter_rows()
     at = {cell.value: number for number, cell in enumerate(headings)}
 
@@ -209,10 +209,10 @@ def calls(path):
         ("MS_MS_perturbed_mix_tensor", 7, 2),
     ],
 )
-def test_the_sheets_of_the_other_tool_have_these_colours(folder, red, yellow, samples):
+def test_the_sheets_of_the_other_tool_have_these_colors(folder, red, yellow, samples):
     shown, ours = [], []
     for call in calls(samples / "8.1.1/compare" / folder / "compare_result.xlsx"):
-        shown += [colour for colour, _ in call]
-        ours += [colour for colour, _ in highlights([figures for _, figures in call])]
+        shown += [color for color, _ in call]
+        ours += [color for color, _ in highlights([figures for _, figures in call])]
     assert ours == shown
     assert (shown.count(RED), shown.count(YELLOW)) == (red, yellow)

@@ -67,14 +67,14 @@ def test_a_sheet_holds_the_rows_as_text_and_numbers(compared, tmp_path):
     assert book.active.auto_filter.ref == f"A1:AB{len(table) + 1}"
 
 
-def test_only_verdicts_that_need_a_look_are_coloured(compared, tmp_path):
+def test_only_verdicts_that_need_a_look_are_colored(compared, tmp_path):
     comparison, located = compared
     write_sheet(tmp_path / "out.xlsx", columns_of(comparison, False), rows(comparison, located, False))
     at = titles(comparison).index("Verdict")
-    colours = {}
+    colors = {}
     for row in load_workbook(tmp_path / "out.xlsx").active.iter_rows(min_row=2):
-        colours.setdefault(row[at].value, set()).add(row[at].fill.start_color.rgb)
-    assert colours == {"pass": {"00000000"}, "unjudged": {"00000000"}, "error": {"FFF4B6B6"}}
+        colors.setdefault(row[at].value, set()).add(row[at].fill.start_color.rgb)
+    assert colors == {"pass": {"00000000"}, "unjudged": {"00000000"}, "error": {"FFF4B6B6"}}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""The colours of nodes, and what the page says of the measures in its table.
+"""The colors of nodes, and what the page says of the measures in its table.
 
-A node has a number from 0 to 1, and a colour stands for a part of that. In msprobe 26 the number is the verdict; in
+A node has a number from 0 to 1, and a color stands for a part of that. In msprobe 26 the number is the verdict; in
 8.1 it is a distance, which means something else with statistics, tensors and digests.
 """
 
@@ -18,7 +18,7 @@ Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Colour:
+class Color:
     """`part`: from and to; empty for nodes without a partner."""
 
     code: str
@@ -32,20 +32,20 @@ class Colour:
         return {"value": list(self.part), "description": self.meaning, **more}
 
 
-UNMATCHED = Colour("#C7C7C7", (), "unmatched node", "The other side does not have this node.")
+UNMATCHED = Color("#C7C7C7", (), "unmatched node", "The other side does not have this node.")
 
 BY_VERDICT = (
-    Colour("#FFFCF3", (0, 0.3), "pass", "All compared values of this node are within their limits."),
-    Colour("#FFDC7F", (0.3, 0.6), "warning", "An output differs by more than the inputs explain; check this node."),
-    Colour("#FF704D", (0.6, 1), "error", "An input or output exceeds its limit; see the table."),
+    Color("#FFFCF3", (0, 0.3), "pass", "All compared values of this node are within their limits."),
+    Color("#FFDC7F", (0.3, 0.6), "warning", "An output differs by more than the inputs explain; check this node."),
+    Color("#FF704D", (0.6, 1), "error", "An input or output exceeds its limit; see the table."),
     UNMATCHED,
 )
 
 
-def _steps(bounds: tuple[Number, ...], meaning: str) -> tuple[Colour, ...]:
+def _steps(bounds: tuple[Number, ...], meaning: str) -> tuple[Color, ...]:
     codes = ("#FFFCF3", "#FFEDBE", "#FFDC7F", "#FFC62E", "#FF704D")
     parts = pairwise(bounds)
-    return (*(Colour(code, part, "", meaning) for code, part in zip(codes, parts, strict=True)), UNMATCHED)
+    return (*(Color(code, part, "", meaning) for code, part in zip(codes, parts, strict=True)), UNMATCHED)
 
 
 BY_DISTANCE = {
@@ -55,15 +55,15 @@ BY_DISTANCE = {
         "Decrease of the share of elements within 0.001 from the inputs to the outputs.",
     ),
     "md5": (
-        Colour("#FFFCF3", (1, 1), "", "All digests are equal."),
-        Colour("#FF704D", (0, 0), "", "A digest differs."),
+        Color("#FFFCF3", (1, 1), "", "All digests are equal."),
+        Color("#FF704D", (0, 0), "", "A digest differs."),
         UNMATCHED,
     ),
 }
 
 
-def colours(task: Task, by_verdict: bool) -> tuple[Colour, ...]:
-    """Return the colours of a comparison; of structures there is nothing but whether a node has a partner."""
+def colors(task: Task, by_verdict: bool) -> tuple[Color, ...]:
+    """Return the colors of a comparison; of structures there is nothing but whether a node has a partner."""
     if task == "structure":
         return (UNMATCHED,)
     return BY_VERDICT if by_verdict else BY_DISTANCE[task]

@@ -1,4 +1,4 @@
-"""`-hl`: whole rows in msprobe 8.1's colours with its reasons, for dumps of calls."""
+"""`-hl`: whole rows in msprobe 8.1's colors with its reasons, for dumps of calls."""
 
 import csv
 
@@ -37,12 +37,12 @@ def cells(file):
 
 
 def fills(file):
-    """The colours of a row's cells, by the row's name; no colour is left out."""
+    """The colors of a row's cells, by the row's name; no color is left out."""
     sheet = load_workbook(file).active
     found = {}
     for row in sheet.iter_rows(min_row=2):
-        colours = {cell.fill.start_color.rgb for cell in row if cell.fill.fill_type}
-        found[row[0].value] = (colours, sum(cell.fill.fill_type is not None for cell in row) == len(row))
+        colors = {cell.fill.start_color.rgb for cell in row if cell.fill.fill_type}
+        found[row[0].value] = (colors, sum(cell.fill.fill_type is not None for cell in row) == len(row))
     return found
 
 
@@ -54,13 +54,13 @@ def test_the_reasons_stand_in_the_message(compared):
     assert rows[f"{EXP}.output.0"]["Err_message"] == ""
 
 
-def test_without_the_flag_nothing_is_coloured_and_no_reason_given(compared):
+def test_without_the_flag_nothing_is_colored_and_no_reason_given(compared):
     rows = cells(compared("csv"))
     assert rows[f"{SIN}.output.0"]["Err_message"] == "Need double check api accuracy."
 
 
 @pytest.mark.parametrize("mode", ["statistics", "tensor"])
-def test_whole_rows_have_their_colour(compared, mode):
+def test_whole_rows_have_their_color(compared, mode):
     found = fills(compared("xlsx", "-hl", mode=mode))
     assert found[f"{SIN}.output.0"] == ({RED}, True)
     assert found[f"{TAN}.input.0"] == ({RED}, True)
@@ -73,7 +73,7 @@ def test_by_elements_the_reason_is_about_elements(compared):
     assert THOUSANDTH_LOST in rows[f"{SIN}.output.0"]["Err_message"]
 
 
-def test_digests_have_nothing_to_colour(compared):
+def test_digests_have_nothing_to_color(compared):
     found = fills(compared("xlsx", "-hl", mode="digest"))
     assert not found[f"{SIN}.output.0"][1]
     assert RED not in found[f"{SIN}.output.0"][0]

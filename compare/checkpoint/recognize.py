@@ -42,7 +42,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class Recognized:
     """Two names of one parameter, its place in PyTorch on each side, and how it was recognized."""
 
     target: str
@@ -115,18 +115,18 @@ def _pattern(block: str) -> str:
     return ".".join("#" if part.isdecimal() else part for part in block.split("."))
 
 
-def recognise(
+def recognize(
     target: Mapping[str, Parameter],
     golden: Mapping[str, Parameter],
     places: Mapping[str, tuple[Place, ...]],
     golden_places: Mapping[str, tuple[Place, ...]],
-) -> list[Recognised]:
+) -> list[Recognized]:
     """Return pairs among the parameters that were not paired by names; each side's elements are read once."""
     sides = _Side(dict(target), places), _Side(dict(golden), golden_places)
     layers = _Layers()
-    found: list[Recognised] = []
+    found: list[Recognized] = []
 
-    def take(pair: Recognised) -> None:
+    def take(pair: Recognized) -> None:
         found.append(pair)
         del sides[0].free[pair.target], sides[1].free[pair.golden]
 
@@ -142,7 +142,7 @@ def recognise(
     return found
 
 
-def _by_values(target: _Side, golden: _Side) -> Iterator[Recognised]:
+def _by_values(target: _Side, golden: _Side) -> Iterator[Recognized]:
     shapes = [Counter(tuple(sorted(one.shape)) for one in side.free.values()) for side in (target, golden)]
     common = {_without_ones(shape) for shape in shapes[0]} & {_without_ones(shape) for shape in shapes[1]}
     known, golden_known = (_digests(side, common) for side in (target, golden))
@@ -202,26 +202,26 @@ def digest(array: Array) -> bytes:
     return made.digest()
 
 
-def _pair(name: str, partner: str, ours: Iterable[Place], theirs: Iterable[Place], found_by: FoundBy) -> Recognised:
+def _pair(name: str, partner: str, ours: Iterable[Place], theirs: Iterable[Place], found_by: FoundBy) -> Recognized:
     """Return a pair with the first two places that agree on the parameter's own name; with the first of each if none
     do."""
     ours, theirs = list(ours), list(theirs)
     agreed = ((a, b) for a in ours for b in theirs if a.own == b.own)
     of_target, of_golden = next(agreed, (ours[0], theirs[0]))
-    return Recognised(name, partner, of_target, of_golden, found_by)
+    return Recognized(name, partner, of_target, of_golden, found_by)
 
 
-def _by_layer(name: str, target: _Side, golden: _Side, layers: _Layers) -> Recognised | None:
+def _by_layer(name: str, target: _Side, golden: _Side, layers: _Layers) -> Recognized | None:
     for place in target.places[name]:
         owner = layers.of(place.owner)
         for partner in golden.free if owner is not None else ():
             for at in golden.places[partner]:
                 if (at.owner, at.own) == (owner, place.own):
-                    return Recognised(name, partner, place, at, "its layer")
+                    return Recognized(name, partner, place, at, "its layer")
     return None
 
 
-def _what_is_left(target: _Side, golden: _Side) -> Iterator[Recognised]:
+def _what_is_left(target: _Side, golden: _Side) -> Iterator[Recognized]:
     """Yield the remaining ones, if both sides have one each of the same kind: own name, as in PyTorch, and shape."""
     ours, theirs = (
         [((side.places[name][0].own, one.shape), name) for name, one in side.free.items()] for side in (target, golden)
