@@ -36,8 +36,8 @@ from .walk import walk
 def compare_flows(request: Request) -> FlowResult:
     """Compare all contents of both roots, and write the results.
 
-    A failure in one part does not stop the others. UsageError if a selected step or rank is on neither side, or the
-    output cannot be written; DumpError if nothing could be compared.
+    A failure in one part does not stop the others. Raise a UsageError if a selected step or rank is on neither side, or
+    the output cannot be written; a DumpError if nothing could be compared.
     """
     request = absolute(request)
     target, golden = root_of(request.target), root_of(request.golden)
@@ -87,7 +87,7 @@ def _refuse_absent(option: str, wanted: Sequence[int] | None, held: set[int]) ->
 def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, Path]) -> Stepwise:
     """Compare the flows of every step that both sides have; `--steps` selects some of them.
 
-    UsageError if a selected step is on neither side; DumpError if nothing could be compared.
+    Raise a UsageError if a selected step is on neither side; a DumpError if nothing could be compared.
     """
     held = {*target, *golden}
     _refuse_absent("--steps", request.steps, held)

@@ -169,7 +169,7 @@ def _dotted(path: tuple[str, ...]) -> str:
 
 
 def _equal(ours: str | None, theirs: str | None) -> bool:
-    """Equal as JSON, where 1 and 1.0 are one number."""
+    """Return whether two values are equal as JSON, where 1 and 1.0 are one number."""
     if ours is None or theirs is None or (ours == theirs and not redaction.is_redacted(ours)):
         return ours == theirs
     a, b = json.loads(ours), json.loads(theirs)

@@ -59,7 +59,7 @@ class KeyData:
 
     @property
     def unjudged(self) -> Counter[Cause]:
-        """Return why tensors have no verdict."""
+        """Return the number of tensors without a verdict, by cause."""
         return Counter(row.verdict.cause for row in self.rows if row.verdict.cause is not None)
 
 

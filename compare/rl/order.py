@@ -34,7 +34,7 @@ class Part:
     updates: str = ""
     switch: str = ""
     others: tuple[str, ...] = ()
-    """Other names that a stage goes by."""
+    """Other names of a stage."""
 
 
 _PROMPTS = ("prompts", "prompt_ids", "prompt_mask")
@@ -99,8 +99,8 @@ def part_of_stage(stage: str) -> int:
 def part_of_key(key: str, keys: frozenset[str]) -> tuple[int, int]:
     """Return the part that computes a key, and the place among its keys; UNKNOWN if it is not in the table.
 
-    `keys` are the plain names of all keys of the run: without an old_log_prob, log_prob is what the actor computes
-    before the update.
+    `keys` are the plain names of all keys of the run: without an old_log_prob, log_prob is computed by the actor before
+    the update.
     """
     name = plain(key)
     if name == "log_prob" and "old_log_prob" not in keys:
@@ -110,7 +110,7 @@ def part_of_key(key: str, keys: frozenset[str]) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def names(keys: tuple[str, ...]) -> frozenset[str]:
-    """Keys of the table by their plain names."""
+    """Return the keys of the table by their plain names."""
     return frozenset(map(plain, keys))
 
 
@@ -128,8 +128,8 @@ def keys_made_with(name: str) -> frozenset[str]:
 
 
 Order: TypeAlias = tuple[int, int, int, int, str]
-"""Return the order within a step: the part of the flow; the dump of a stage before the keys that it computes; the place
-among these; what was saved after a key; the name."""
+"""The order within a step: the part of the flow; the dump of a stage before the keys that it computes; the position
+among these; values that were saved after a key; the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Item:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Step and rank."""
+        """Return step and rank."""
         return self.step, self.rank
 
     @property

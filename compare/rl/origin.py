@@ -164,7 +164,7 @@ class First:
 
     @property
     def hint(self) -> "Hint | None":
-        """Return the known cause that the first wrong call fits; None where other stages show a cause outside it."""
+        """Return the known cause that the first wrong call fits; None if other stages show a cause outside it."""
         return None if self.origin in _BEFORE_THE_STAGE else self.item.hint
 
 
@@ -256,7 +256,7 @@ class _Search:
         return (Origin.HOST_CODE_BETWEEN, before) if before else (Origin.INPUT, ())
 
     def _of_weights(self) -> tuple[Origin, Sequence[str]]:
-        """Since when weights differ, by the updates before and by the model's other stages in the step."""
+        """Return since when weights differ, by the previous updates and by the model's other stages in the step."""
         item, here = self._item, self._stages_here
         if item.model == "reference" or not item.step:
             before = here[: [s.item for s in here].index(item)]

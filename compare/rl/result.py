@@ -70,17 +70,17 @@ class FlowResult:
 
     @property
     def judged(self) -> int:
-        """Return how many tensors and records have a verdict."""
+        """Return the number of tensors and records with a verdict."""
         return sum(o.judged for o in self.outcomes) + sum(n for g, n in self.keys.counts.items() if g != "unjudged")
 
     @property
     def differing(self) -> int:
-        """Return how many of these do not pass."""
+        """Return the number of these that do not pass."""
         return sum(map(number_differing, (*(outcome.counts for outcome in self.outcomes), self.keys.counts)))
 
     @property
     def unjudged(self) -> Counter[Cause]:
-        """Why tensors and records have none."""
+        """Return the number of tensors and records without a verdict, by cause."""
         found = self.keys.unjudged
         for outcome in self.outcomes:
             found.update(outcome.unjudged)
@@ -88,7 +88,7 @@ class FlowResult:
 
     @property
     def excused(self) -> ExcusedCounts | None:
-        """Return what the limits of the user excuse in all dumps; None where there are no such limits."""
+        """Return the differences within the limits of the user in all dumps; None without such limits."""
         return excused_of(self.outcomes)
 
     @property
@@ -172,27 +172,27 @@ class Stepwise:
 
     @property
     def judged(self) -> int:
-        """Return how many tensors and records have a verdict."""
+        """Return the number of tensors and records with a verdict."""
         return sum(result.judged for result in self.results.values())
 
     @property
     def differing(self) -> int:
-        """Return how many of these do not pass."""
+        """Return the number of these that do not pass."""
         return sum(result.differing for result in self.results.values())
 
     @property
     def unjudged(self) -> Counter[Cause]:
-        """Return why tensors and records have no verdict."""
+        """Return the number of tensors and records without a verdict, by cause."""
         return sum((result.unjudged for result in self.results.values()), Counter())
 
     @property
     def user_limits(self) -> UserLimits:
-        """Return those of the request."""
+        """Return the limits of the request."""
         return next((result.user_limits for result in self.results.values()), NO_LIMITS)
 
     @property
     def excused(self) -> ExcusedCounts | None:
-        """Return what the limits of the user excuse in all dumps; None where there are no such limits."""
+        """Return the differences within the limits of the user in all dumps; None without such limits."""
         return excused_of(self.outcomes)
 
     @property
@@ -238,7 +238,7 @@ def summary(output: Path, second: str) -> Path:
 
 
 def write_down(result: FlowResult, output: Path, form: Format, second: str) -> None:
-    """Write everything but the tables of the stages, which are there already. OSError where the disk refuses."""
+    """Write everything except the tables of the stages, which exist already; raise an OSError if writing fails."""
     make_folder(output)
     if result.keys.rows:
         make_folder(output / FOLDER)

@@ -19,7 +19,8 @@ _STEP = re.compile(r"(?:global_)?step_?(\d{1,18})")
 
 
 def root_of(path: Path) -> "FlowRoot":
-    """Return the content of a folder, with the debugger's own dumps as a stage. DumpError if it cannot be read."""
+    """Return the content of a folder, with the debugger's own dumps as a stage. Raise a DumpError if it cannot be
+    read."""
     from msprobe.store.rl_roots import flow_root  # here: most paths are not roots
 
     found, top = flow_root(path), look(path)
@@ -38,7 +39,7 @@ def is_root(path: Path) -> bool:
         if not DUMP_FILES.isdisjoint(top.files) or any(of_rank(look(path / rank), "") for rank in ranks_in(top)):
             return False
         if not top.files and {*steps_in(top), *TREES}.issuperset(top.folders):
-            return False  # a plain run, perhaps of many steps, without a look into each
+            return False  # a plain run, perhaps of many steps, whose folders are not opened
         from msprobe.store.rl_roots import flow_in  # here: as above
 
         return flow_in(top) is not None or not {ITSELF}.issuperset(root_of(path).stages)
@@ -53,5 +54,5 @@ def roots_by_step(path: Path) -> dict[int, Path]:
     except DumpError:  # reported when the path is compared
         return {}
     if not named or not is_root(named[min(named)]):
-        return {}  # a plain run, perhaps of many steps, without a look into each
+        return {}  # a plain run, perhaps of many steps, whose folders are not opened
     return {step: named[step] for step in sorted(named) if is_root(named[step])}

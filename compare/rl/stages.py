@@ -42,7 +42,7 @@ from .roots import ITSELF
 from .walk import is_origin
 
 _WORTH_WORKERS = 16 << 20
-"""Bytes of dump.json of a stage that are compared before more processes would have started."""
+"""Size of dump.json of a stage, in bytes, up to which one process is faster than starting others."""
 
 Places = frozenset[tuple[int, int]]
 
@@ -94,10 +94,10 @@ def called(name: str) -> Phrase:
 T = TypeVar("T")
 Frames = Sequence[str]
 Dumps = Mapping[tuple[int, int], Path]
-"""Return the dumps of a stage by rank and step."""
+"""The dumps of a stage by rank and step."""
 
 _FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in (?P<function>[^\s,]+)", re.DOTALL)
-_STEPS = 2  # so many are asked: in its first one a debugger does not know yet that it will have stages
+_STEPS = 2  # number of dumps that are read: in its first one a debugger does not know yet that it will have stages
 
 
 def collected_order(names: Sequence[str], *roots: FlowRoot) -> tuple[Sequence[str], PlacedBy]:
@@ -127,7 +127,7 @@ def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], i
         if not sign:
             return ()
         after[other if sign < 0 else one] += 1
-    if len(set(after.values())) < len(names):  # a circle
+    if len(set(after.values())) < len(names):  # a cycle
         return ()
     return tuple(sorted(names, key=after.__getitem__))
 
@@ -149,7 +149,8 @@ def _called_before(one: Frames, other: Frames) -> int:
             above = (ours,)
             continue
         places = [_FRAME.match(frame) for frame in (ours, theirs)]
-        # Two functions of one name may stand in a file; called from one line of the framework's, they are two models.
+        # There may be two functions of one name in a file; called from one line of the framework's, they are two
+        # models.
         if None in places or not user_line((ours,)) or (above and not user_line(above)):
             return 0
         (file, line, function), (that_file, that_line, that_function) = (p.groups() for p in places if p)
@@ -200,7 +201,7 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second:
     for name in sorted({**ours, **theirs}, key=lambda name: orders.get(name, (part_of_stage(name), 0, 0, 0, name))):
         held = ours.get(name, nowhere), theirs.get(name, nowhere)
         if any(held) and not any(_is_chosen(place, request) for places in held for place in places):
-            continue  # nothing of it was asked for
+            continue  # not selected
         part = part_of_stage(name)
         order = orders.get(name, (part, 0, 0, 0, name))
         made = Stage(printable(name), part, held, order, "table" if part != UNKNOWN else by if name in orders else "")
@@ -247,7 +248,7 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request, second
         stack_file=None,
     )
     try:
-        result = run_request(requested, logging.DEBUG, second)  # a line for each of many stages is enough
+        result = run_request(requested, logging.DEBUG, second)  # a line for each of many stages is sufficient
     except MsprobeError as err:
         return replace(stage, problem=" ".join(str(err).split()))
     compared = len(result.outcomes)
@@ -256,7 +257,7 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request, second
 
 
 def _workers(request: Request, roots: Sequence[Path]) -> int | None:
-    """Return the number of processes; one for small dumps, which are done before a second one has started."""
+    """Return the number of processes; one for small dumps, which is faster than starting a second one."""
     if request.workers is not None or request.scheduler:
         return request.workers
     size = 0

@@ -64,7 +64,8 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
     read = [seen for seen in keys if plain(seen.item.name) in reads]
     if item.kind == "key":  # a key depends on the earlier results of the same part, mainly of its stage
         read += [seen for seen in here if seen.item.part == item.part and seen.item.order < item.order]
-    for unsaved in reads - {plain(seen.item.name) for seen in keys}:  # made by the same host code: returns, advantages
+    # computed by the same host code: returns, advantages
+    for unsaved in reads - {plain(seen.item.name) for seen in keys}:
         read += [seen for seen in keys if plain(seen.item.name) in keys_made_with(unsaved)]
     bad = [seen.item.name for seen in read if seen.differs]
     kind = item.finding.kind if item.finding else None

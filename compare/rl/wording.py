@@ -89,7 +89,7 @@ _ORIGINS = {
     ),
     Origin.STAGE_UNSEEN: ("{of} produces it, and {lack}", ""),
 }
-"""The sentence about each origin, and what to look at."""
+"""The sentence about each origin, and where to look."""
 
 _ALL_INPUTS = "all inputs of the call"
 _INPUTS = {kinds.ARGUMENT: "all other inputs of the call", kinds.STRUCTURE: "everything before that call"}
@@ -241,7 +241,7 @@ def _key(item: Item) -> Words:
 
 
 def reason_of(item: Item) -> Words:
-    """Why an item has its grade, with a full stop where it is a reason of a pair."""
+    """Return why an item has its grade, with a full stop if it is a reason of a pair."""
     words = _reason(item)
     return phrase("{reasons}.", reasons=words) if words and not item.failed else words
 
@@ -383,7 +383,7 @@ def _with_update(collect: Collect) -> Words:
 
 
 def _switches(fields: Mapping[str, Value]) -> str:
-    """Switches as a YAML file has them."""
+    """Return switches in the form of a YAML file."""
     return ", ".join(f"{name}: {str(value).lower()}" for name, value in fields.items())
 
 
@@ -496,8 +496,8 @@ def _one_sided(one: OneSided) -> Iterator[Words]:
 
 
 def _places(found: Iterable[tuple[int, int]]) -> Iterator[tuple[Words, bool]]:
-    """Steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, in as few words as possible; and whether
-    that is a single place."""
+    """Return steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, as short as possible; and whether that
+    is a single place."""
     ranks_of: dict[int, list[int]] = defaultdict(list)
     for step, rank in sorted(found):
         ranks_of[step].append(rank)

@@ -1,9 +1,9 @@
 """Align the samples and tokens of the two sides.
 
-Samples are paired by their place. Where both sides tell their token ids and those disagree, they are paired by the ids:
-equal responses first (of several equal ones those of the nearest mean log-prob), then a response with the beginning of
-another (an end token that one side dropped, a response that was cut), at last what is left over at one place. Inside a
-pair the tokens stand in their order, and what is longer on one side is cut and counted.
+Samples are paired by position. If both sides have token ids and those disagree, they are paired by the ids: equal
+responses first (of several equal ones, those with the closest mean log-prob), then a response with the beginning of
+another (an end token that one side dropped, a truncated response), and last the remaining ones at one position. Within
+a pair, tokens are in order, and additional ones of one side are cut and counted.
 """
 
 from bisect import bisect_right
@@ -26,11 +26,11 @@ _TOKEN = np.dtype(np.int64).itemsize
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """Pairs of samples with pairs of tokens, on end.
+    """Pairs of samples with pairs of tokens, concatenated.
 
     `generated`, `recomputed`, `ids` and `other_ids` are of one length; sample i is `begins[i]:begins[i + 1]`. `sample`
-    and `other_sample` are the numbers that its sides gave it, `sizes` the response tokens that each had.
-    `prompts` and `steps` are None where nothing tells them.
+    and `other_sample` are the numbers on the two sides, `sizes` the response tokens of each. `prompts` and `steps` are
+    None if unknown.
     """
 
     generated: Array
@@ -48,12 +48,12 @@ class Aligned:
 
     @property
     def count(self) -> int:
-        """Number of samples."""
+        """Return the number of samples."""
         return len(self.sample)
 
     @property
     def lengths(self) -> Array:
-        """Tokens of each sample that are compared."""
+        """Return the number of compared tokens of each sample."""
         lengths: Array = np.diff(self.starts)
         return lengths
 
@@ -72,7 +72,7 @@ class Aligned:
 
 
 def align(generated: Side, recomputed: Side, prompts: Array | None = None, steps: Array | None = None) -> Aligned:
-    """Pair samples and tokens; UsageError where nothing says which sample is which.
+    """Pair samples and tokens; raise a UsageError if the samples of both sides cannot be related.
 
     `prompts` and `steps` belong to the samples of `generated`.
     """
@@ -108,7 +108,8 @@ def align(generated: Side, recomputed: Side, prompts: Array | None = None, steps
 
 
 def _places(side: Side, samples: Array, sizes: Array) -> Array | slice:
-    """Where the first `sizes` tokens of these samples are; a slice where that is everything, which copies nothing."""
+    """Return the positions of the first `sizes` tokens of these samples; a slice if that is everything, which copies
+    nothing."""
     if np.array_equal(samples, np.arange(side.count)) and np.array_equal(sizes, side.sizes):
         return slice(None)
     before = np.concatenate(([0], np.cumsum(sizes)[:-1])) if len(sizes) else sizes
@@ -131,7 +132,7 @@ def _by_tokens(generated: Side, recomputed: Side) -> Array:
 
     pair_at_one_place(lambda a, b: bool(a and b) and (a.startswith(b) or b.startswith(a)))
     _prefixes(one, other, found, taken)
-    pair_at_one_place(lambda _, __: True)  # other ids at one place: the diagnosis says so
+    pair_at_one_place(lambda _, __: True)  # other ids at one position: reported by the diagnosis
     return np.array(sorted(found.items()), np.int64).reshape(-1, 2)
 
 
@@ -142,9 +143,10 @@ def _texts(side: Side) -> list[bytes]:
 
 
 def _equal(generated: Side, recomputed: Side, one: list[bytes], other: list[bytes], found: dict[int, int]) -> None:
-    """Pair equal responses at other places; a whole group of equal ones is paired anew, in the order of mean log-probs.
+    """Pair equal responses at other positions; a whole group of equal ones is paired again, in the order of mean
+    log-probs.
 
-    Which of several equal responses is which no id tells; their prompts differ, and so do their log-probs.
+    Ids do not distinguish several equal responses; their prompts differ, and so do their log-probs.
     """
     is_found = set(found)
     loose = {text for side in (one, other) for at, text in enumerate(side) if at not in is_found}
@@ -170,7 +172,7 @@ def _mean(side: Side, at: int) -> float:
 
 
 def _prefixes(one: list[bytes], other: list[bytes], found: dict[int, int], taken: set[int]) -> None:
-    """Pair what is left where one begins with the whole other: the longest such beginning first."""
+    """Pair the remaining ones if one begins with the whole other: the longest such beginning first."""
     for mine, theirs, is_swapped in ((one, other, False), (other, one, True)):
         done, used = (taken, set(found)) if is_swapped else (set(found), taken)
         short: dict[bytes, list[int]] = defaultdict(list)
@@ -187,10 +189,10 @@ def _prefixes(one: list[bytes], other: list[bytes], found: dict[int, int], taken
 
 
 def _longest_beginning(text: bytes, in_order: list[bytes], left: dict[bytes, list[int]]) -> int | None:
-    """Take the longest of the texts in order that `text` begins with, and that still has samples left.
+    """Return and remove the longest of the texts in order that `text` begins with, and that still has samples left.
 
-    All that begins with p stands behind p in the order. So where the last text up to a probe is no beginning, every
-    beginning is one of what the two have in common: a few steps, however many texts there are.
+    All texts that begin with p come after p in the order. So if the last text up to a probe is not a beginning, every
+    beginning is one of the common part of the two: a few steps, for any number of texts.
     """
     probe = text
     while probe:
@@ -208,7 +210,7 @@ def _longest_beginning(text: bytes, in_order: list[bytes], left: dict[bytes, lis
 
 
 def _in_common(one: bytes, other: bytes) -> int:
-    """Bytes that two texts have in common from their beginning on, in whole tokens."""
+    """Return the number of bytes that two texts have in common from their beginning on, in whole tokens."""
     size = min(len(one), len(other))
     differs = np.frombuffer(one[:size], np.int64) != np.frombuffer(other[:size], np.int64)
     return int(differs.argmax()) * _TOKEN if differs.any() else size

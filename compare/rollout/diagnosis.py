@@ -100,7 +100,7 @@ class RolloutResult:
 
     @property
     def verdicts(self) -> Verdicts:
-        """Return the number of judged samples, and what was not judged."""
+        """Return the number of judged samples, and the numbers of unjudged ones."""
         is_wrong = self.verdict.grade in ("warning", "error")
         samples = len(self.by_sample.mean_absolute)
         return Verdicts(samples - is_wrong, int(is_wrong), {Gap.NOT_FINITE: len(self.unjudged), Gap.LOST: self.lost})
@@ -112,7 +112,7 @@ class RolloutResult:
 
     @property
     def headline(self) -> str:
-        """Verdict and cause."""
+        """Return verdict and cause."""
         reason = f": {self.verdict.reason}" if self.verdict.reason else ""
         return f"{self.verdict.grade}: cause: {self.cause}{reason}"
 
@@ -138,7 +138,8 @@ class RolloutResult:
         return lines
 
     def worst(self, top: int) -> list[int]:
-        """Places in `by_sample` of the `top` samples with the greatest mean absolute gaps; none without a gap."""
+        """Return the positions in `by_sample` of the `top` samples with the greatest mean absolute gaps; none without a
+        gap."""
         size = self.by_sample.mean_absolute
         order = sorted((at for at in range(len(size)) if size[at] > 0), key=lambda at: (-size[at], at))
         return order[:top]
@@ -222,7 +223,7 @@ def _finite_samples(aligned: Aligned) -> tuple[Array, list[str]]:
 
 
 def _remarks(aligned: Aligned) -> list[str]:
-    """Return sentences on what the alignment reordered or cut."""
+    """Return sentences on samples that the alignment reordered or cut."""
     parts = []
     if aligned.is_reordered:
         parts.append("The samples are in a different order and were paired by their token ids.")

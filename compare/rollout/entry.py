@@ -45,7 +45,7 @@ POSITIONS = (
 def write(result: RolloutResult, folder: Path, form: str) -> dict[str, Path]:
     """Write `rollout_check.json` and, as xlsx or csv, the two tables; with json they are in that one file.
 
-    Return the paths. UsageError where that fails, or where an answer exists already.
+    Return the paths. Raise a UsageError if that fails, or if an answer exists already.
     """
     summary, tables = folder / SUMMARY, {}
     written = {"document": summary}
@@ -139,21 +139,22 @@ def compare_rollout(
     recomputed_lengths: object = None,
     steps: object = None,
 ) -> RolloutResult:
-    """Compare the log-probs of sampled tokens as generation gave them with those that training computed again.
+    """Compare the log-probs of sampled tokens by generation with those recomputed by training.
 
     Each side is a list of 1-d arrays (response tokens only), a matrix (samples, columns) with its mask or with lengths,
-    or packed 1-d with lengths; see how-to/comparing/rollout_check.md. Any floating dtype; all is computed in float64.
+    or packed 1-d with lengths; see how-to/comparing/rollout_check.md. Any floating-point dtype; computation is in
+    float64.
 
     - `*_tokens`: token ids in the form of their side. With those of both, samples are paired by them.
-    - `*_mask`: 1 or True where an element is of a response, in the shape of its side.
+    - `*_mask`: 1 or True for elements of a response, in the shape of its side.
     - `lengths`: response tokens of each sample, of both sides; `generated_lengths`, `recomputed_lengths` of one. Of
       `cu_seqlens`, `np.diff(cu_seqlens)`.
-    - `prompt_lengths`: prompt tokens of each sample. They tell padding from a cut prompt; in a matrix without a mask
-      they also say where the response begins.
+    - `prompt_lengths`: prompt tokens of each sample. They distinguish padding from a cut prompt; in a matrix without a
+      mask they are also the position at which the response begins.
     - `steps`: the training step of each sample.
 
-    `prompt_lengths` and `steps` are in the order of `generated`. UsageError where a form contradicts itself, where
-    values are no log-probs, or where nothing is left to compare. Samples with NaN or infinities are unjudged.
+    `prompt_lengths` and `steps` are in the order of `generated`. Raise a UsageError if a form contradicts itself, if
+    values are not log-probs, or if nothing is left to compare. Samples with NaN or infinities are unjudged.
     """
     prompts, of_step = read_numbers("prompt_lengths", prompt_lengths), read_numbers("steps", steps)
     sides = [

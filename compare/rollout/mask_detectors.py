@@ -7,14 +7,14 @@ import numpy as np
 from .case import AGREES, LEAST, NATS, Array, Case, Suspect, rank_correlation, separation
 
 _BY_CHANCE = 0.04
-"""How often an order by prompts may come about by itself: by one sample of 25, by two of eight, by four of eight."""
+"""Probability of an order by prompts by chance: one sample of 25, two of eight, four of eight."""
 
 _BEGINNING = 4
-"""Tokens within which a wrong context shows: of what is sure anyway the log-prob stays."""
+"""Number of tokens within which a wrong context is visible: later, the log-prob of certain tokens does not change."""
 
 
 def by_kinds(case: Case) -> list[Suspect]:
-    """Do the samples that differ have short prompts (padding), or long ones (a cut)?"""
+    """Return suspects if the samples that differ have short prompts (padding), or long ones (a cut)."""
     whole, differs = case.whole, case.two_kinds
     counted = whole.lengths >= LEAST
     if counted.sum() < 3 or case.kinds_are_steps:
@@ -26,7 +26,7 @@ def by_kinds(case: Case) -> list[Suspect]:
         f"{int((~differs).sum())} of {len(size)} samples agree (mean absolute gap up to {size[~differs].max():.3g}) "
         f"and {int(differs.sum())} do not (from {size[differs].min():.3g} on)"
     )
-    # An order without any exception is one in n + m over n by chance; four beside four are one in 70.
+    # An order without any exception has a probability of 1 / C(n + m, n) by chance; for four and four it is one in 70.
     fewer = min(int(differs.sum()), int((~differs).sum()), 4)
     if whole.prompts is None or math.comb(len(differs), fewer) * _BY_CHANCE < 1:
         text += (
@@ -42,10 +42,10 @@ def by_kinds(case: Case) -> list[Suspect]:
 
 
 def _by_prompts(numbers: Array, differs: Array, message: str, *, only_long: bool = False) -> list[Suspect]:
-    """Are the samples that differ those of the short, or of the long ones? `message` begins the sentence."""
+    """Return suspects if the samples that differ are the short, or the long ones. `message` begins the sentence."""
     at = separation(numbers, differs)
     ones, others = numbers[differs], numbers[~differs]
-    if min(len(ones), len(others)) < 2 and (only_long or 0.02 < at < 0.98):  # one sample is of any size by chance
+    if min(len(ones), len(others)) < 2 and (only_long or 0.02 < at < 0.98):  # the size of a single sample is chance
         return []
     if at >= (0.95 if only_long else 0.8):
         text = f"{message}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)} do not"
@@ -60,7 +60,8 @@ def _by_prompts(numbers: Array, differs: Array, message: str, *, only_long: bool
 
 
 def _neither(case: Case, rounding: float, message: str) -> list[Suspect]:
-    """Prompts of all lengths on both sides: neighbors in a packed batch, if it begins with the first tokens.
+    """Return suspects for prompts of all lengths on both sides: neighbors in a packed batch, if it begins with the
+    first tokens.
 
     `rounding` is the greatest gap of the samples that agree.
     """
@@ -85,7 +86,7 @@ def _neither(case: Case, rounding: float, message: str) -> list[Suspect]:
 
 
 def _by_rank(case: Case, counted: Array) -> list[Suspect]:
-    """Nobody agrees to the last digit; does the gap grow with the padding, which is what a prompt lacks?"""
+    """Return suspects if no sample agrees exactly, and the gap grows with the padding, which a prompt lacks."""
     prompts, size = case.whole.prompts, case.samples.mean_absolute[counted]
     if prompts is None or len(size) < 12:
         return []
@@ -105,7 +106,7 @@ def _range(numbers: Array) -> str:
 
 
 def by_onset(case: Case) -> list[Suspect]:
-    """Where in each sample the gaps begin, and where they end."""
+    """Return suspects by the positions at which the gaps begin and end in each sample."""
     far = np.abs(case.gaps) > AGREES
     if not far.any() or far.mean() > 0.995:
         return []
@@ -128,7 +129,8 @@ def by_onset(case: Case) -> list[Suspect]:
 
 
 def _late(case: Case, differs: Array, first: Array) -> list[Suspect]:
-    """Gaps that begin behind the first token: at one place in all samples, or at another token in each."""
+    """Return suspects for gaps that begin after the first token: at one position in all samples, or at another token in
+    each."""
     prompts = case.aligned.prompts
     for what, numbers in (
         ("position {} of the response", first),
@@ -152,14 +154,14 @@ def _late(case: Case, differs: Array, first: Array) -> list[Suspect]:
     if ids is not None:
         known, times = np.unique(ids[places], return_counts=True)
         often = int(times.argmax())
-        # None of the most frequent tokens, which stand in most places anyway.
+        # Not one of the most frequent tokens, which are at most positions anyway.
         if times[often] >= 0.7 * len(places) and (ids == known[often]).mean() <= 0.3:
             return [Suspect("tokens", 0.95, f"{text}; in {times[often]} of them it is token {known[often]}")]
     return [Suspect("tokens", 0.8, text)] if middle >= NATS else []
 
 
 def by_vocabulary(case: Case) -> list[Suspect]:
-    """Are nearly all great gaps at a few token ids, and those ids nearly always far off?"""
+    """Return suspects if nearly all large gaps are at a few token ids, and those ids nearly always have one."""
     ids = case.ids
     far = np.abs(case.gaps) > NATS
     if ids is None or int(far.sum()) < 3 or far.mean() > 0.5:
@@ -171,7 +173,7 @@ def by_vocabulary(case: Case) -> list[Suspect]:
     if not wrong.any() or times[wrong].sum() > 0.25 * len(ids):
         return []
     at_wrong = wrong[number]
-    # What follows a wrong token has a wrong context.
+    # Tokens after a wrong token have a wrong context.
     near = at_wrong.copy()
     for lag in (1, 2, 3):
         near[lag:] |= at_wrong[:-lag]

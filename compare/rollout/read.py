@@ -1,4 +1,4 @@
-"""Read the arrays that the command names: out of files, or out of the key data of a run, batch by batch."""
+"""Read the arrays of the command: from files, or from the key data of a run, batch by batch."""
 
 import zipfile
 from collections import defaultdict
@@ -32,13 +32,13 @@ USUAL = {
     "prompt_lengths": ("prompt_lengths",),
     "steps": ("steps",),
 }
-"""Names under which each is looked for where none is given, ours first, then those that flows in MindSpore and PyTorch
-use (`log_prob` is not among them: of an update, it may be computed with newer weights)."""
+"""Default names of the arrays: first those of this tool, then those that flows in MindSpore and PyTorch use (`log_prob`
+is not included: in an update, it may be computed with newer weights)."""
 
 Names = Mapping[str, str | None]
-"""What the arrays are called, by the keys of USUAL: keys of an npz, tags of key data, or paths of npy files.
+"""The names of the arrays, by the keys of USUAL: keys of an npz, tags of key data, or paths of npy files.
 
-None: as such arrays are usually called, if there is one. Empty: there is none.
+None: the default name, if there is such an array. Empty: no array.
 """
 
 
@@ -48,7 +48,7 @@ Batches = dict[Key, Path]
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The two sides, with what belongs to the samples of generated, and a sentence on each thing that was left out."""
+    """The two sides, data of the samples of generated, and a sentence on each input that was left out."""
 
     generated: Side
     recomputed: Side
@@ -60,7 +60,7 @@ class Inputs:
 def read(source: Path | None, names: Names) -> Inputs:
     """Read both sides.
 
-    UsageError where a name leads nowhere, or where arrays do not fit; DumpError where a file is broken.
+    Raise a UsageError if a name does not exist, or arrays do not fit; a DumpError if a file is broken.
     """
     if source is not None and source.is_dir():
         return _of_run(source, names)
@@ -83,14 +83,15 @@ def _npz(path: Path) -> dict[str, Array]:
         raise
     except OSError as err:
         raise DumpError(f"{path}: cannot be read ({err.strerror or err}); write it with numpy.savez") from err
-    # zipfile, zlib and numpy's parser of headers meet foreign bytes with whatever error they happen to lead to.
+    # zipfile, zlib and numpy's parser of headers raise many types of errors for other data.
     except Exception as err:
         text = " ".join(f"{err or type(err).__name__}".split())
         raise DumpError(f"{path}: cannot be read as npz ({text}); write it with numpy.savez") from err
 
 
 def _check_size(file: BinaryIO) -> None:
-    """MemoryError for an archive that unpacks to more than there is room for; an npy, or no file of either, passes."""
+    """Raise a MemoryError for an archive that is larger when unpacked than the available memory; an npy, or another
+    file, passes."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as packed:
             if sum(member.file_size for member in packed.infolist()) > available_memory():
@@ -115,7 +116,7 @@ def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict
 
 
 def _chosen(names: Names, option: str, held: Container[str]) -> str:
-    """Return the name that was given, or the first usual one that is there; "" without any."""
+    """Return the name that was given, or the first default name that exists; "" without any."""
     chosen = names[option]
     return next((name for name in USUAL[option] if name in held), "") if chosen is None else chosen
 
@@ -195,9 +196,10 @@ def _of_run(root: Path, names: Names) -> Inputs:
 def _whole_and_parts(
     one: Iterable[Key], other: Iterable[Key], generated: str, recomputed: str
 ) -> tuple[list[str], set[Key]]:
-    """What was saved whole on one side and in micro steps on the other: a sentence for each step, and all its places.
+    """Return a sentence for each step that was saved whole on one side and in micro steps on the other, and all its
+    places.
 
-    The rows of a mini-batch need not stand in the order of the whole, so they are not put together.
+    The rows of a mini-batch may be in another order than in the whole, so they are not combined.
     """
     lost, places = [], set()
     steps: dict[tuple[int, int], tuple[set[Key], set[Key]]] = defaultdict(lambda: (set(), set()))
@@ -216,9 +218,9 @@ def _whole_and_parts(
 
 
 def _at(place: Key, own: Batches, generated: Batches, name: str) -> Array:
-    """Return the array of a tag at a place, of those of its micro step; DumpError where there is none.
+    """Return the array of a tag at a place, among those of its micro step; raise a DumpError if there is none.
 
-    Where a micro step saved a list of samples, what belongs to the samples may be one array for all of them.
+    If a micro step saved a list of samples, data of the samples may be one array for all of them.
     """
     if len(generated) > 1 and len(own) == 1:
         numbers = load_npy(*own.values())

@@ -1,11 +1,11 @@
-"""One side of the comparison, in whichever form it was kept: its response tokens, sample behind sample.
+"""One side of the comparison, in any form: its response tokens, concatenated by sample.
 
-| form | what counts as response |
+| form | response |
 |---|---|
-| a list of 1-d arrays | all of each array; with a list of masks, what the mask has |
-| a matrix (samples, columns) with a mask | what the mask has, wherever that is in the row |
+| a list of 1-d arrays | all of each array; with a list of masks, the selected elements |
+| a matrix (samples, columns) with a mask | the selected elements, anywhere in the row |
 | a matrix with `lengths`, or with `prompt_lengths` | columns [prompt, prompt + length); prompt 0, length to the end |
-| packed, 1-d | `lengths` of it, sample behind sample; with as many prompt tokens before each where the size says so |
+| packed, 1-d | `lengths` of it, sample after sample; with the prompt tokens before each if the size includes them |
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ import numpy as np
 from msprobe.base.errors import UsageError
 
 HIGHEST = 1e-3
-"""A log-prob above 0 by more than that is none: float16 rounds log(1) to within 2^-10."""
+"""A log-prob that is greater is invalid: float16 rounds log(1) to within 2^-10."""
 
 
 LOWEST = -1e30
-"""From there on a value stands for -inf, as the least float32 and the least bfloat16 (-3.4e38) do in engines."""
+"""Values up to this mean -inf, as the least float32 and the least bfloat16 (-3.4e38) do in engines."""
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Response tokens of all samples on end. `values` float64 and `tokens` int64 (or None) are of one length.
+    """Response tokens of all samples, concatenated. `values` float64 and `tokens` int64 (or None) are of one length.
 
     `starts` has one entry more than there are samples: sample i is `begins[i]:begins[i + 1]`.
     """
@@ -40,21 +40,21 @@ class Side:
 
     @property
     def sizes(self) -> Array:
-        """Response tokens of each sample."""
+        """Return the number of response tokens of each sample."""
         sizes: Array = np.diff(self.starts)
         return sizes
 
     @property
     def count(self) -> int:
-        """Number of samples."""
+        """Return the number of samples."""
         return len(self.starts) - 1
 
 
 Chosen = tuple[Array | None, Array]
-"""Where the response is: flat places (None: everything), and the sizes of the samples."""
+"""The positions of the response: flat ones (None: everything), and the sizes of the samples."""
 
 Shape = tuple[int, ...] | Array
-"""The shape of an array; of a ragged list the sizes of its rows."""
+"""The shape of an array; for a ragged list the sizes of its rows."""
 
 
 def read_side(
@@ -65,7 +65,7 @@ def read_side(
     lengths: object = None,
     prompt_lengths: object = None,
 ) -> Side:
-    """Bring one side into its plain form; UsageError where that cannot be done, or where values are no log-probs."""
+    """Return one side in its plain form; raise a UsageError if that is not possible, or if values are not log-probs."""
     flat, shape = _flatten(name, values)
     places, sizes = _choose(
         name, shape, len(flat), mask, read_numbers("lengths", lengths), read_numbers("prompt_lengths", prompt_lengths)
@@ -79,7 +79,7 @@ def read_side(
 
 
 def _no_probabilities(name: str, values: Array, starts: Array) -> None:
-    """UsageError where a value is above 0 by more than rounding; NaN is no such value."""
+    """Raise a UsageError if a value is above 0 by more than rounding; NaN passes."""
     highest = float(np.fmax.reduce(values, initial=-np.inf))
     if highest > HIGHEST:
         at = int(np.flatnonzero(values == highest)[0])
@@ -94,9 +94,9 @@ def _no_probabilities(name: str, values: Array, starts: Array) -> None:
 
 
 def _flatten(name: str, values: object) -> tuple[Array, Shape]:
-    """Return all elements on end, and the shape."""
+    """Return all elements concatenated, and the shape."""
     if isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1:
-        values = list(values)  # how numpy holds rows of several lengths
+        values = list(values)  # numpy's form of rows of several lengths
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         rows = [_array(f"{name}[{at}]", row) for at, row in enumerate(values)]
         if not rows:
@@ -121,12 +121,12 @@ def _flatten(name: str, values: object) -> tuple[Array, Shape]:
 def _array(name: str, values: object) -> Array:
     try:
         return np.asarray(values)
-    except (ValueError, TypeError, RuntimeError) as err:  # RuntimeError: a tensor of torch that needs its gradient
+    except (ValueError, TypeError, RuntimeError) as err:  # RuntimeError: a tensor of torch that requires its gradient
         raise UsageError(f"{name}: cannot be read as an array ({err}); pass numpy arrays") from err
 
 
 def read_numbers(name: str, values: object) -> Array | None:
-    """Counts, one for each sample; UsageError for anything else."""
+    """Return counts, one for each sample; raise a UsageError for anything else."""
     if values is None:
         return None
     array = _array(name, values)
@@ -215,7 +215,7 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
 
 
 def _tokens(name: str, tokens: object, shape: Shape, places: Array | None) -> Array:
-    """Return the token ids of the response; padding may hold anything."""
+    """Return the token ids of the response; padding may have any values."""
     flat, token_shape = _flatten(_neighbor(name, "tokens"), tokens)
     if not np.array_equal(np.asarray(token_shape), np.asarray(shape)):
         raise UsageError(f"{_neighbor(name, 'tokens')}: must have the shape of {name}: one token id per log-prob")
@@ -228,7 +228,7 @@ def _tokens(name: str, tokens: object, shape: Shape, places: Array | None) -> Ar
 
 
 def joined(sides: Sequence[Side]) -> Side:
-    """Batches of one side on end. What not every batch tells, nobody tells."""
+    """Return the concatenation of batches. Data that some batches lack are left out."""
     starts = np.concatenate(([0], np.cumsum(np.concatenate([side.sizes for side in sides]))))
     tokens = [side.tokens for side in sides if side.tokens is not None]
     return Side(

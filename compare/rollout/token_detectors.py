@@ -1,4 +1,4 @@
-"""Detectors of causes in the tokens: other ids, other lengths, log-probs shifted by a place."""
+"""Detectors of causes in the tokens: other ids, other lengths, log-probs shifted by a position."""
 
 from dataclasses import dataclass
 
@@ -8,30 +8,33 @@ from .case import AGREES, NUMERIC, NUMERIC_16_BIT, Array, Case, Suspect, correla
 
 LAGS = (-3, -2, -1, 1, 2, 3)
 NEARER_BY = 0.5
-"""At a lag of a shift the mean absolute gap is at most this part of that at lag 0. Unrelated values gain nothing."""
+"""At the lag of a shift, the mean absolute gap is at most this part of that at lag 0. Unrelated values do not
+improve."""
 
 BEYOND, BEYOND_BY_CHANCE = 0.1, 10.0
-"""Labels a place off: two probabilities of one distribution add up to more than 1 in at most this part of the places
-where unrelated ones do. Of those there must be so many: one or none instead of ten is chance once in 2,000 times."""
+"""Labels shifted by a position: two probabilities of one distribution add up to more than 1 in at most this part of the
+positions at which unrelated ones do. The second is the minimum number of those: one or none instead of ten is chance
+once in 2,000 times."""
 
 EQUAL = 5
-"""The same: places that are equal to the digit at a lag, and at least ten times as many as by chance."""
+"""The same for positions that are exactly equal at a lag: their minimum number; and at least ten times as many as by
+chance."""
 
 _ALIKE = 0.9
-"""Correlation of two sides that begin at one place, even under other weights."""
+"""Correlation of two sides that begin at one position, even with other weights."""
 
 _MORE = _SAME = 0.05
-"""Rounding to 16 bits: a sum of probabilities is beyond 1 by more, and log-probs of one token are nearer."""
+"""Rounding to 16 bits: a sum of probabilities exceeds 1 by more, and log-probs of one token are closer."""
 
 _MOST = 100_000
-"""Tokens that are enough to tell labels by."""
+"""Number of tokens that are sufficient to distinguish labels."""
 
 _SURE = -1e-2
-"""Log-probs above that are equal to many others."""
+"""Greater log-probs are equal to many others."""
 
 
 def by_ids(case: Case) -> list[Suspect]:
-    """Where both sides tell their token ids: do they agree, and if not, do they at a lag?"""
+    """Return suspects if both sides have token ids that disagree, or agree at a lag."""
     aligned = case.aligned
     if aligned.ids is None or aligned.other_ids is None:
         return []
@@ -66,7 +69,7 @@ def by_ids(case: Case) -> list[Suspect]:
 
 
 def by_lengths(case: Case) -> list[Suspect]:
-    """Where one side has more response tokens than the other, by more than one end token."""
+    """Return suspects if one side has more response tokens than the other, by more than one end token."""
     one, other = case.whole.sizes
     if (one == other).all() or is_end_token(case.whole.sizes):
         return []
@@ -111,9 +114,10 @@ def by_lengths(case: Case) -> list[Suspect]:
 
 
 def by_zeros(case: Case) -> list[Suspect]:
-    """Log-probs that are exactly 0 on one side and not near it on the other: places that nobody computed.
+    """Return suspects for log-probs that are exactly 0 on one side and not close to it on the other: positions that
+    were not computed.
 
-    Top-p that keeps a single token gives such zeros as well; all other gaps are then of one sign, which says so.
+    Top-p that keeps a single token gives such zeros as well; all other gaps then have one sign.
     """
     aligned, found = case.aligned, []
     sides = (
@@ -128,7 +132,8 @@ def by_zeros(case: Case) -> list[Suspect]:
         sample, zeros = case.sample_of, values == 0
         is_near = others >= -0.05
         if is_near[zeros].mean() > 0.2 + (is_near[~zeros].mean() if not zeros.all() else 0):
-            continue  # zeros of a model that is sure of its token, which stand where the other side is sure too
+            # zeros of a model that is certain of its token, at positions at which the other side is certain too
+            continue
         after = np.zeros(aligned.count, np.int64)
         np.maximum.at(after, sample[empty], aligned.lengths[sample[empty]] - case.position[empty])
         in_tail = after[sample] >= aligned.lengths[sample] - case.position
@@ -143,9 +148,9 @@ def by_zeros(case: Case) -> list[Suspect]:
 
 
 def by_lag(case: Case) -> list[Suspect]:
-    """Is recomputed nearer to generated at another lag than 0?"""
+    """Return suspects if recomputed is closer to generated at another lag than 0."""
     g, r, sample = case.aligned.generated, case.aligned.recomputed, case.sample_of
-    apart = {}  # by lag: mean absolute difference of g[t] and r[t + lag], their correlation, and how many there are
+    apart = {}  # by lag: mean absolute difference of g[t] and r[t + lag], their correlation, and their number
     for lag in (0, *LAGS):
         y, x = _pairs(r, sample, lag, g)
         apart[lag] = (float(np.abs(x - y).mean()), correlation(x, y), len(x)) if len(x) else (float("inf"), 0.0, 0)
@@ -164,7 +169,7 @@ def by_lag(case: Case) -> list[Suspect]:
 
 
 def _pairs(later: Array, sample: Array, lag: int, *values: Array) -> list[Array]:
-    """later[t + lag], and values[t] of each, for all t where both places are of one sample."""
+    """Return later[t + lag], and values[t] of each, for all t for which both positions are in one sample."""
     size = len(later)
     if size <= abs(lag):
         return [later[:0], *(one[:0] for one in values)]
@@ -175,16 +180,16 @@ def _pairs(later: Array, sample: Array, lag: int, *values: Array) -> list[Array]
 
 
 def by_label(case: Case) -> list[Suspect]:
-    """Was the log-prob looked up in the distribution of a place k later?
+    """Return suspects if the log-prob was looked up in the distribution of a position k later.
 
     Then `exp(recomputed[t])` and `exp(generated[t + k])` are of two tokens of one distribution and add up to at most 1,
-    but where both are one token, and there the two log-probs are equal. Of unrelated places neither is so: how often
-    they are equal, or beyond 1, by chance is known by pairing each place with all others.
+    unless both are one token, and then the two log-probs are equal. Neither is true of unrelated positions: how often
+    they are equal, or beyond 1, by chance is measured by pairing each position with all others.
     """
     if case.overall.mean_absolute <= NUMERIC.mean or case.overall.correlation > _ALIKE or case.two_kinds is not None:
-        return []  # a lookup that is a place off is so in every sample
+        return []  # a shifted lookup is the same in every sample
     if (case.whole.sizes[0] != case.whole.sizes[1]).any() and not is_end_token(case.whole.sizes):
-        return []  # tokens that one side leaves out in the middle move what is behind them
+        return []  # tokens that one side leaves out in the middle shift later ones
     at = {lag: _label(case, lag) for lag in LAGS}
     lag, found = max(at.items(), key=lambda item: item[1].equal)
     if found.equal >= EQUAL and found.equal >= 10 * found.equal_by_chance:
@@ -208,7 +213,8 @@ def by_label(case: Case) -> list[Suspect]:
 
 @dataclass(frozen=True)
 class _Label:
-    """At one lag: places where both are equal, places where they add up to more than 1, and how many by chance."""
+    """At one lag: positions at which both are equal, at which they add up to more than 1, and their numbers by
+    chance."""
 
     equal: int
     equal_by_chance: float
@@ -231,14 +237,14 @@ def _label(case: Case, lag: int) -> _Label:
     margin = np.log(np.maximum(1 + _MORE - np.exp(r), 1e-300))
     is_beyond = (moved > margin) & (np.abs(moved - r) > _SAME)
     beyond_by_chance = by_chance(margin, np.inf) - by_chance(np.maximum(margin, r - _SAME), r + _SAME)
-    kept = (r < _SURE) & (np.abs(gap) > AGREES)  # sure tokens are equal anyway, and so is what agrees in a loop
+    kept = (r < _SURE) & (np.abs(gap) > AGREES)  # certain tokens are equal anyway, and so are repetitions in a loop
     known = r[kept]
     equal = np.abs(moved[kept] - known) <= AGREES
     return _Label(int(equal.sum()), by_chance(known - AGREES, known + AGREES), int(is_beyond.sum()), beyond_by_chance)
 
 
 def _unrelated(case: Case, *, may_be_shift: bool) -> list[Suspect]:
-    """Weak candidates where the sides are nearly unrelated and no lag explains it."""
+    """Return weak candidates if the sides are nearly unrelated and no lag explains it."""
     g, r = case.aligned.generated, case.aligned.recomputed
     mean, alike = float(case.gaps.mean()), correlation(g, r)
     if mean < 0.5 or alike > 0.5 or float(r.std()) < 0.8 * float(g.std()):

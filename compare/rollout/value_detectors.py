@@ -1,20 +1,20 @@
 """Detectors of causes in the values: rounding, other weights, other sampling settings.
 
-Sampling settings: one side's log-probs are of what was sampled from, the other's of the raw logits.
+Sampling settings: one side's log-probs are those of the sampled distribution, the other's those of the raw logits.
 
-Temperature. With b = 1/T, log q = b log p - log sum p^b. All other tokens together hold 1 - p; their p^b add up to no
-more (b > 1) or no less (b < 1) than (1 - p)^b, so that
+Temperature. With b = 1/T, log q = b log p - log sum p^b. All other tokens together have 1 - p; their p^b add up to at
+most (b > 1) or at least (b < 1) (1 - p)^b, so that
 
     log(q / (1 - q)) >= b log(p / (1 - p))    for b > 1, and <= for b < 1:
 
-every token of p > 1/2 becomes surer for b > 1 and less sure for b < 1, without exception. Weights that differ move some
-up and some down. Where no token is sure (a model that has learned little), entropies are alike and the gap is nearly
-linear in log p.
+every token with p > 1/2 becomes more certain for b > 1 and less certain for b < 1, without exception. Weights that
+differ increase some and decrease others. If no token is certain (a model that has learned little), entropies are
+similar and the gap is nearly linear in log p.
 
-Top-k, top-p, min-p. q = p / kept for what is kept: every gap is -log(kept) >= 0, and with top-p at most -log(top_p). Of
-two distributions over all tokens the mean of p / q over samples of q is 1, so that gaps of both signs must be there.
+Top-k, top-p, min-p. q = p / kept for kept tokens: every gap is -log(kept) >= 0, and with top-p at most -log(top_p). For
+two distributions over all tokens the mean of p / q over samples of q is 1, so that there must be gaps of both signs.
 
-Repetition penalty. Tokens that were there before lose, all others gain.
+Repetition penalty. Tokens that occurred before lose, all others gain.
 """
 
 import numpy as np
@@ -22,17 +22,17 @@ import numpy as np
 from .case import CLEAN, NUMERIC, SCATTER, Case, Suspect, correlation, rank_correlation, separation
 
 PROBABILITIES_APART = 0.01
-"""Mean difference of probabilities that verl takes for a fault."""
+"""Mean difference of probabilities that verl treats as a fault."""
 
 TEMPERATURE_FROM = 0.02
-"""Of abs(1/T - 1). Nobody sets less, while another eps scales logits by less than that."""
+"""Minimum of abs(1/T - 1). Users do not set less, and another eps scales logits by less than that."""
 
 _SURE = float(np.log(0.5))
 _ALWAYS = 0.985
 
 
 def by_size(case: Case) -> list[Suspect]:
-    """Are the gaps as small as rounding makes them, and is one side rounded?"""
+    """Return suspects if the gaps are as small as those of rounding, and one side is rounded."""
     grids, total = case.grids, case.overall
     text = f"mean absolute gap {total.mean_absolute:.3g}, largest {total.max_absolute:.3g}, k3 {total.k3:.3g}"
     if not case.is_within(case.rounding):
@@ -56,7 +56,8 @@ def by_size(case: Case) -> list[Suspect]:
 
 
 def by_scatter(case: Case) -> list[Suspect]:
-    """Gaps beyond the usual rounding that push no token and no sample one way: a great eps, quantised weights."""
+    """Return suspects for gaps beyond the usual rounding that are not systematic for tokens or samples: a large eps,
+    quantized weights."""
     total, found = case.overall, case.coherence
     if case.is_within(NUMERIC) or total.mean_absolute > SCATTER.mean or total.k3 > SCATTER.kl:
         return []
@@ -71,7 +72,7 @@ def by_scatter(case: Case) -> list[Suspect]:
 
 
 def by_steps(case: Case) -> list[Suspect]:
-    """Do the gaps grow from step to step?"""
+    """Return suspects if the gaps grow from step to step."""
     steps = case.whole.steps
     if steps is None:
         return []
@@ -90,12 +91,13 @@ def by_steps(case: Case) -> list[Suspect]:
 
 
 def by_weights(case: Case) -> list[Suspect]:
-    """Return two models over the same tokens that are not the same: alike, of both signs, with k1 as k2 says."""
+    """Return suspects for two different models over the same tokens: correlated, with gaps of both signs, and
+    consistent k1 and k2."""
     total = case.overall
     if case.is_within(NUMERIC):
         return []
     if case.two_kinds is not None and not case.kinds_are_steps:
-        return []  # weights that differ, differ for all
+        return []  # weights that differ affect all
     error = total.spread / np.sqrt(total.tokens)
     text = (
         f"gaps of both signs at all positions, mean {total.mean:+.3g}, mean absolute {total.mean_absolute:.3g}; "
@@ -127,14 +129,14 @@ def by_weights(case: Case) -> list[Suspect]:
 
 
 def by_settings(case: Case) -> list[Suspect]:
-    """Temperature, top-k or top-p, a penalty: what do the gaps look like?"""
+    """Return suspects for temperature, top-k or top-p, or a penalty, by the form of the gaps."""
     size = case.overall.mean_absolute
     found = _cut(case) if size > 10 * CLEAN.mean else []
     return found or ((_sure(case) or _linear(case) or _cut_and_noise(case) or _penalty(case)) if size > 1e-3 else [])
 
 
 def _cut(case: Case) -> list[Suspect]:
-    """Gaps of one sign."""
+    """Return suspects for gaps of one sign."""
     gaps, size = case.gaps, case.overall.mean_absolute
     noise = max(1e-5, 0.02 * size)
     for sign, name, other in ((1, "generated", "recomputed"), (-1, "recomputed", "generated")):
@@ -156,10 +158,10 @@ def _cut(case: Case) -> list[Suspect]:
 
 
 def _cut_and_noise(case: Case) -> list[Suspect]:
-    """Gaps that are mostly of one sign, through the noise of 16 bits.
+    """Return suspects for gaps that are mostly of one sign, with the noise of 16 bits.
 
-    Where the mean of p / q = exp(-gap) is 1 and no gap is beyond 1, the mean gap is that of exp(-gap) - 1 + gap, which
-    is at most 0.72 gap^2 for gaps below 0 and 0.37 gap^2 above: small against the mean absolute gap, not most of it.
+    If the mean of p / q = exp(-gap) is 1 and no gap is beyond 1, the mean gap is that of exp(-gap) - 1 + gap, which is
+    at most 0.72 gap^2 for gaps below 0 and 0.37 gap^2 above: small compared with the mean absolute gap, not most of it.
     """
     gaps, total = case.gaps, case.overall
     if total.mean < max(NUMERIC.mean, 0.6 * total.mean_absolute) or float(np.quantile(np.abs(gaps), 0.999)) > 1:
@@ -177,20 +179,20 @@ def _cut_and_noise(case: Case) -> list[Suspect]:
 
 
 def _sure(case: Case) -> list[Suspect]:
-    """Tokens that both sides take for likelier than not: all surer, or all less sure?"""
+    """Return suspects if tokens that both sides consider likelier than not are all more, or all less certain."""
     g, r = case.aligned.generated, case.aligned.recomputed
     chosen = (g > _SURE) & (r > _SURE) & (np.minimum(g, r) < -1e-3) & (np.maximum(g, r) < -1e-9)
     if chosen.sum() < 30:
         return []
     x, y = (p - np.log(-np.expm1(p)) for p in (r[chosen], g[chosen]))  # log-odds
-    chosen = (x > 0.1) & (y > 0.1)  # beside 1/2 the odds tell nothing
+    chosen = (x > 0.1) & (y > 0.1)  # next to 1/2 the odds are not evidence
     if chosen.sum() < 30:
         return []
     ratio = y[chosen] / x[chosen]
     up = float((ratio > 1).mean())
     if max(up, 1 - up) < _ALWAYS:
         return []
-    # b is the edge that the ratios lean on; a hundredth may be rounding.
+    # b is the boundary of the ratios; a hundredth may be rounding.
     b = float(np.quantile(ratio, 0.01 if up > 0.5 else 0.99))
     if abs(b - 1) < TEMPERATURE_FROM:
         return []
@@ -204,7 +206,7 @@ def _sure(case: Case) -> list[Suspect]:
 
 
 def _linear(case: Case) -> list[Suspect]:
-    """Is the gap a straight line in the log-prob?"""
+    """Return suspects if the gap is a linear function of the log-prob."""
     g, r = case.aligned.generated, case.aligned.recomputed
     if len(g) < 50 or float(r.std()) < 0.05 or float(g.std()) < 0.05:
         return []
@@ -220,7 +222,7 @@ def _linear(case: Case) -> list[Suspect]:
 
 
 def _penalty(case: Case) -> list[Suspect]:
-    """Do tokens that were in the response before have other gaps than new ones?"""
+    """Return suspects if tokens that occurred in the response before have other gaps than new ones."""
     ids = case.ids
     if ids is None:
         return []

@@ -114,7 +114,7 @@ def run(options: Options) -> int:
                 "请给出 npz 文件、一次运行的文件夹，或 --generated A.npy --recomputed B.npy",
             )
         )
-    from .alignment import align  # here: the help of the command is there before numpy is
+    from .alignment import align  # here: the help of the command does not need numpy
     from .diagnosis import diagnose
     from .entry import answer_of, document_of, write
     from .read import USUAL, read
