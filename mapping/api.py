@@ -1,24 +1,24 @@
-"""The table of functions: which function of PyTorch stands for a function of MindSpore, argument by argument.
+"""The table of functions: the counterpart in PyTorch of each function of MindSpore, argument by argument.
 
-`tables/ms_to_pt_api.yaml` holds one entry per stem of MindSpore's names (primitives as `Primitive.<Class>`, without the
-attribute), a list of entries where a function has overloads or several counterparts that take their arguments
-differently, best first. `tables/no_counterpart.yaml` says of the other names why PyTorch has nothing for them.
+`tables/ms_to_pt_api.yaml` has one entry per stem of MindSpore's names (primitives as `Primitive.<Class>`, without the
+attribute), a list of entries if a function has overloads or several counterparts with different arguments, best first.
+`tables/no_counterpart.yaml` has the other names with the reason why PyTorch has no counterpart.
 
 ```
 pt           stem of PyTorch's name, or a list, best first
 ms_args      parameters in positional order, as Python writes them: "*operands", and "*" before keyword-only ones
 pt_args      the same of PyTorch. One of both left out is derived from the other by args, dropped and inserted;
-             both left out: places stay as they are
-args         MindSpore's name: PyTorch's name, where they differ; either may be dotted (hx.0: element 0)
-attributes   the same for what a primitive is constructed with, which no record shows
-dropped      MindSpore's parameter, or what a primitive is constructed with: the value at which both sides agree, null
+             both left out: places are equal
+args         MindSpore's name: PyTorch's name, if they differ; either may be dotted (hx.0: element 0)
+attributes   the same for the attributes of a primitive, which are not recorded
+dropped      MindSpore's parameter, or attribute of a primitive: the value at which both sides agree, null
              for any
 inserted     PyTorch's parameter: the value that means the same
 values       MindSpore's parameter: {its value: PyTorch's value}
 transforms   MindSpore's parameter, or output.0: a text of transform.py
 output       list: result i of MindSpore is result output[i] of PyTorch, null for none; or {path: path}
 defaults     {ms: {...}, pt: {...}}: defaults that differ
-required     how many of ms_args a call must have, where that distinguishes overloads
+required     minimum number of ms_args of a call, if that distinguishes overloads
 unverified   why this could not be executed
 ```
 """
@@ -54,11 +54,11 @@ _KEYS = {
     "unverified": (str,),
 }
 _AS_WRITTEN = ("attributes", "dropped", "inserted", "values", "required", "unverified")
-"""Keys of an entry that are fields of a `Correspondence` as they are."""
+"""Keys of an entry that are fields of a `Correspondence` unchanged."""
 
 _NEIGHBOR = {"Mint": "MintFunctional", "MintFunctional": "Mint"}
 _OLD = {"bce_with_logits": "binary_cross_entropy_with_logits", "dense": "linear"}
-"""Names of MindSpore before 2.7, and where they stand since."""
+"""Names of MindSpore before 2.7, and the current ones."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class ApiTable:
     without: Mapping[str, str] = field(default_factory=dict)
 
     def counterparts(self, ms_stem: str) -> tuple[Correspondence, ...]:
-        """What stands for a stem of MindSpore (`Primitive.matmul.MatMul`); empty where that is not known.
+        """Return the counterparts of a stem of MindSpore (`Primitive.matmul.MatMul`); empty if unknown.
 
-        Names of MindSpore before 2.7 are looked up as they are called since: then `mint.gelu` was
-        `mint.nn.functional.gelu` too, and some functions had a suffix.
+        Names of MindSpore before 2.7 are looked up by their current names: `mint.gelu` was `mint.nn.functional.gelu`
+        too, and some functions had a suffix.
         """
         key = key_of(ms_stem)
         prefix, _, name = key.partition(".")
@@ -83,20 +83,21 @@ class ApiTable:
     def between(
         self, ms_stem: str, pt_stem: str, ms_tops: Sequence[str], pt_tops: Sequence[str] = ()
     ) -> Correspondence | None:
-        """What joins a call of each side that have these arguments (`("0", "axis")`); None where nothing does.
+        """Return the correspondence of a call of each side with these arguments (`("0", "axis")`); None if there is
+        none.
 
-        Of overloads that take MindSpore's arguments the first that takes PyTorch's too, or else the first.
+        Of overloads that accept MindSpore's arguments, it is the first that accepts PyTorch's too, otherwise the first.
         """
         fitting = [pair for pair in self.counterparts(ms_stem) if pair.pt == pt_stem and pair.fits(ms_tops)]
         return next((pair for pair in fitting if pair.fits_pt(pt_tops)), fitting[0] if fitting else None)
 
     def reason_without(self, ms_stem: str) -> str:
-        """Why PyTorch has nothing for this stem; empty where that is not known, or where it has something."""
+        """Return why PyTorch has no counterpart of this stem; empty if unknown, or if it has one."""
         return self.without.get(key_of(ms_stem), "")
 
 
 def key_of(ms_stem: str) -> str:
-    """Return the table's key: a primitive's without the attribute that held it."""
+    """Return the table's key: that of a primitive without the attribute that contained it."""
     first, _, rest = ms_stem.partition(".")
     return f"Primitive.{rest.rpartition('.')[2]}" if first == "Primitive" else ms_stem
 
@@ -106,14 +107,14 @@ def load_table() -> ApiTable:
     """Return the table that comes with the package, read once."""
     import yaml  # type: ignore[import-untyped]  # ships without types; and only who reads the tables needs it
 
-    # The loader in C is ten times as fast; both read the same.
+    # The loader in C is ten times as fast; both give the same result.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     files = (TABLES / name for name in ("ms_to_pt_api.yaml", "no_counterpart.yaml"))
     return read_table(*(yaml.load(file.read_text(encoding="utf-8"), loader) for file in files))
 
 
 def read_table(entries: Mapping[str, Any], without: Mapping[str, Any]) -> ApiTable:
-    """Return a table from what its files hold; MappingError where an entry contradicts itself, or a name stands in
+    """Return a table from the contents of its files; raise a MappingError if an entry is contradictory, or a name is in
     both."""
     if both := sorted(set(entries) & set(without)):
         raise MappingError(f"{both[0]}: is both in the table and in the list of names without counterpart; remove one")
@@ -140,7 +141,7 @@ def _check(stem: str, entry: Any) -> None:
 
 
 def _check_numbers(stem: str, value: Any) -> None:
-    """MappingError for a number without a dot, 1e-05, which yaml takes for a text."""
+    """Raise a MappingError for a number without a dot, 1e-05, which YAML reads as text."""
     if isinstance(value, str) and value[:1].isdigit() and "e" in value:
         try:
             float(value)
@@ -188,9 +189,9 @@ def _path(dotted: Any) -> Path:
 
 
 def _check_consistency(pair: Correspondence) -> None:
-    """MappingError where a key names a parameter that its side does not have."""
+    """Raise a MappingError if a key has a parameter that its side does not have."""
     known = set(pair.ms_signature.every) | set(pair.attributes)
-    known |= set(pair.dropped) if pair.ms.startswith("Primitive.") else set()  # what it is constructed with
+    known |= set(pair.dropped) if pair.ms.startswith("Primitive.") else set()  # attributes of a primitive
     words: dict[str, Iterable[str]] = {
         "args": pair.renamed,
         "dropped": pair.dropped,

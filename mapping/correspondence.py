@@ -1,7 +1,7 @@
-"""One function of MindSpore and one of PyTorch that compute the same: which argument and which result is which.
+"""One function of MindSpore and one of PyTorch that compute the same: the corresponding arguments and results.
 
-Both sides are brought to one canonical place, named after PyTorch's parameter. Two records belong together when their
-places are equal.
+Both sides are converted to canonical places, named after PyTorch's parameters. Two records correspond if their places
+are equal.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,12 +17,12 @@ Direction = Literal["forward", "backward"]
 Path = tuple[str, ...]
 
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
-"""Names of numpy that PyTorch's functions take for their own: torch.sum(x, axis=1)."""
+"""Names of numpy that PyTorch's functions accept instead of their own: torch.sum(x, axis=1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands in a call, in PyTorch's words: `part` of the record, and the path to it.
+    """The place of a value in a call, in PyTorch's terms: `part` of the record, and the path to it.
 
     The path of an argument begins with its parameter's name, that of a result with its number.
     """
@@ -35,8 +35,8 @@ class Place:
 class Signature:
     """The parameters of one side, in positional order: `names` may be passed by position, `keywords` may not.
 
-    `rest` is the parameter that takes all further positions (`*operands`), empty without one. A function of which
-    nothing is known has no names: its places are what they are.
+    `rest` is the parameter for all further positions (`*operands`), empty without one. An unknown function has no
+    names: its places are unchanged.
     """
 
     names: tuple[str, ...] = ()
@@ -45,9 +45,10 @@ class Signature:
 
     @classmethod
     def of(cls, listed: Sequence[str], where: str) -> "Signature":
-        """From the table's list, written as in Python: `[equation, "*operands"]`, `[input, "*", dtype]`.
+        """Return the signature in the table's list, written as in Python: `[equation, "*operands"]`, `[input, "*",
+        dtype]`.
 
-        MappingError where a name stands twice.
+        Raise a MappingError for a duplicate name.
         """
         if len(set(listed)) < len(listed):
             raise MappingError(f"{where}: duplicate parameter in {listed}; remove one")
@@ -72,7 +73,7 @@ class Signature:
         return (*self.names, *((self.rest,) if self.rest else ()), *self.keywords)
 
     def named(self, path: Path) -> Path:
-        """Return the path with the parameter's name for its position; of `*rest`, a list counts as its elements."""
+        """Return the path with the parameter's name for its position; for `*rest`, a list counts as its elements."""
         if not path[0].isdigit():
             return path
         position = int(path[0])
@@ -85,16 +86,16 @@ class Signature:
 
 @dataclass(frozen=True)
 class Correspondence:
-    """A pair of functions, `ms` and `pt` (stems of names), and how the arguments of one are those of the other.
+    """A pair of functions, `ms` and `pt` (stems of names), and the correspondence of their arguments.
 
-    `renamed` maps MindSpore's parameters to PyTorch's where they differ; both may be dotted (`hx.0`: element 0).
-    `attributes` does the same for what a primitive was constructed with: it is given, but not among the records.
-    `dropped` are MindSpore's parameters that PyTorch does not have, with the value at which both agree (None: any);
-    `inserted` the opposite, with the value that means the same. `values` translates values of arguments that are no
-    tensors. `transforms` bring an argument (or `output.0`) into PyTorch's layout. `output` maps the paths of results,
-    None to nothing; empty where they are equal. `ms_defaults` and `pt_defaults` hold the defaults that differ.
-    `required` is how many of MindSpore's parameters, from the first on, a call must have to be meant. `unverified` says
-    why this was not executed; empty where it was.
+    `renamed` maps MindSpore's parameters to PyTorch's if they differ; both may be dotted (`hx.0`: element 0).
+    `attributes` does the same for attributes of a primitive, which are arguments of PyTorch's function, but not
+    recorded. `dropped` are MindSpore's parameters that PyTorch does not have, with the value at which both agree (None:
+    any); `inserted` the opposite, with the equivalent value. `values` translates values of arguments that are not
+    tensors. `transforms` convert an argument (or `output.0`) to PyTorch's layout. `output` maps the paths of results,
+    None for no counterpart; empty if they are equal. `ms_defaults` and `pt_defaults` have the defaults that differ.
+    `required` is the number of MindSpore's parameters, from the first on, that a call must have for this
+    correspondence. `unverified` is why this was not executed; empty if it was.
     """
 
     ms: str
@@ -116,11 +117,11 @@ class Correspondence:
     def ms_place(
         self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
     ) -> Place | None:
-        """Return the canonical place of a record of MindSpore's call; None where PyTorch's has deliberately nothing
-        there.
+        """Return the canonical place of a record of MindSpore's call; None if PyTorch's deliberately has no
+        counterpart.
 
-        The `output` of a backward call holds the gradients of the arguments by number, keyword arguments behind the
-        positional ones: `arguments` names those of the forward call, in order (`("0", "1", "axis")`).
+        The `output` of a backward call contains the gradients of the arguments by number, keyword arguments after the
+        positional ones: `arguments` are those of the forward call, in order (`("0", "1", "axis")`).
         """
         if part == _ARGUMENTS[direction]:
             name = self.ms_signature.named(_forward_path(path, direction, arguments))
@@ -133,8 +134,8 @@ class Correspondence:
     def pt_place(
         self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
     ) -> Place | None:
-        """Return the canonical place of a record of PyTorch's call; None where MindSpore's has deliberately nothing
-        there."""
+        """Return the canonical place of a record of PyTorch's call; None if MindSpore's deliberately has no
+        counterpart."""
         if part == _ARGUMENTS[direction]:
             name = self._own_name(self.pt_signature.named(_forward_path(path, direction, arguments)))
             return None if name[0] in self._only_in_pt else Place(part, name)
@@ -146,7 +147,7 @@ class Correspondence:
     def ms_transform(
         self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
     ) -> Transform:
-        """What brings a record of MindSpore's call into PyTorch's layout; the identity where they agree."""
+        """Return the transform of a record of MindSpore's call to PyTorch's layout; the identity if they agree."""
         if not self.transforms or part not in (_ARGUMENTS[direction], _RESULTS[direction]):
             return IDENTITY
         name = ("output", *path)
@@ -156,8 +157,8 @@ class Correspondence:
         return found if direction == "forward" or found.is_layout else IDENTITY
 
     def fits(self, tops: Iterable[str]) -> bool:
-        """Return whether a call of MindSpore with these arguments (`"0"`, `"1"`, `"axis"`) can be meant: how one of
-        several correspondences of a name is chosen."""
+        """Return whether a call of MindSpore may have these arguments (`"0"`, `"1"`, `"axis"`): one of several
+        correspondences of a name is selected by this."""
         known, passed = self.ms_signature, set(tops)
         if not known:
             return True
@@ -165,7 +166,7 @@ class Correspondence:
         return has_enough and all(known.accepts(top) or top in self.attributes for top in passed)
 
     def fits_pt(self, tops: Iterable[str]) -> bool:
-        """Return whether PyTorch's call with these arguments can be meant."""
+        """Return whether PyTorch's call may have these arguments."""
         known = self.pt_signature
         return not known or all(known.accepts(self._own_name((top,))[0]) for top in tops)
 
@@ -173,9 +174,9 @@ class Correspondence:
         """Return the arguments of PyTorch's call for those of MindSpore's; tensors are numpy arrays, or nested lists of
         them.
 
-        What was passed by position stays so, as far as PyTorch allows. Attributes of a primitive are passed as keyword
-        arguments. A default that differs is passed on. MappingError where an argument has no counterpart and its value
-        is not the one at which both sides agree, and where there are more arguments than parameters.
+        Positional arguments remain positional, as far as PyTorch allows. Attributes of a primitive are passed as
+        keyword arguments. A default that differs is passed. Raise a MappingError if an argument has no counterpart and
+        its value is not the one at which both sides agree, and if there are more arguments than parameters.
         """
         passed = self._by_parameter(args, kwargs)
         placed = set(list(passed)[: len(args)])
@@ -192,7 +193,7 @@ class Correspondence:
         for name, value in self.inserted.items():
             made.setdefault(name, value)
         if self.pt.startswith("Tensor.") and self.pt_signature.names:
-            by_position.add(self.pt_signature.names[0])  # whose method it is
+            by_position.add(self.pt_signature.names[0])  # the tensor whose method it is
         made = {name: _listed(value) for name, value in made.items()}
         return self._passed(made, by_position), made
 
@@ -218,7 +219,8 @@ class Correspondence:
             )
 
     def _translated(self, name: str, value: Any) -> list[tuple[str, Any]]:
-        """(parameter of PyTorch, value) for an argument; several where elements of a list are parameters there."""
+        """Return PyTorch's parameters and values for an argument; several if elements of a list are parameters
+        there."""
         words = self.values.get(name, {})
         if isinstance(value, str | int | float | bool | None) and value in words:
             value = words[value]
@@ -239,7 +241,8 @@ class Correspondence:
         return found or [(names.get(name, name), value)]
 
     def _passed(self, made: dict[str, Any], by_position: set[str]) -> tuple[Any, ...]:
-        """Take out of `made` what is passed by position: what came so, without a gap; all before `*rest`, if given."""
+        """Return the positional arguments, removed from `made`: those that were passed so, without a gap; all before
+        `*rest`, if given."""
         known, args = self.pt_signature, []
         for name in known.names:
             if name not in made or not (name in by_position or known.rest in made):
@@ -254,7 +257,7 @@ class Correspondence:
 
     @cached_property
     def _only_in_pt(self) -> frozenset[str]:
-        """PyTorch's parameters that no recorded argument of MindSpore's stands for."""
+        """Return PyTorch's parameters without a counterpart among MindSpore's recorded arguments."""
         attributes = {name.split(".")[0] for name in self.attributes.values()}
         taken = {
             self.renamed.get(name, name).split(".")[0] for name in self.ms_signature.every if name not in self.dropped
@@ -268,7 +271,7 @@ class Correspondence:
 
 
 _ARGUMENTS: Mapping[Direction, str] = {"forward": "input", "backward": "output"}
-"""By direction: the part of a call that holds its arguments, or their gradients."""
+"""By direction: the part of a call that contains its arguments, or their gradients."""
 
 _RESULTS: Mapping[Direction, str] = {"forward": "output", "backward": "input"}
 
@@ -281,8 +284,7 @@ def _forward_path(path: Path, direction: Direction, arguments: Sequence[str]) ->
 
 
 def _replaced(path: Path, by: Mapping[Path, Path | None]) -> Path | None:
-    """Return the path with its longest beginning that is listed replaced; None without one, or where that stands for
-    none."""
+    """Return the path with its longest listed prefix replaced; None without one, or if that has no counterpart."""
     for length in range(len(path), 0, -1):
         if path[:length] in by:
             to = by[path[:length]]
@@ -297,7 +299,7 @@ def _put(made: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 class _Elements(dict[str, Any]):
-    """A list of PyTorch whose elements come one by one."""
+    """A list of PyTorch whose elements are found individually."""
 
 
 def _listed(value: Any) -> Any:

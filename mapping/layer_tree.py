@@ -1,4 +1,4 @@
-"""Pair calls by layers: each call has a scope, the user's rules say what a scope is called on the other side.
+"""Pair calls by layers: each call has a scope, and the user's rules give its name on the other side.
 
 | call | own name | type | state | scope before its own name |
 |---|---|---|---|---|
@@ -40,8 +40,7 @@ class _Node:
 
 
 def pair_layers(target: Sequence[PlacedCall], golden: Sequence[PlacedCall], rules: LayerRules) -> dict[int, int]:
-    """Return the golden call that stands for each target call by the rules, as places in the two; calls without one are
-    left out."""
+    """Return the golden call of each target call by the rules, as positions; calls without one are left out."""
     left, right = _scopes(target), _scopes(golden)
     mine, theirs = _tree(target, left), _tree(golden, right)
     found: dict[int, int] = {}
@@ -57,7 +56,7 @@ def pair_layers(target: Sequence[PlacedCall], golden: Sequence[PlacedCall], rule
 
 
 def _scopes(calls: Sequence[PlacedCall]) -> list[Place | None]:
-    """Return the scope of every call behind its first part; None for what is neither a cell's nor an API's."""
+    """Return the scope of every call without its first part; None for calls other than those of cells and APIs."""
     at = {call.name: n for n, call in enumerate(calls)}
     found: list[Place | None] = []
     for call in calls:
@@ -85,7 +84,8 @@ def _state(text: str) -> str:
 
 
 def _framework_function(stack: Sequence[str]) -> str:
-    """Return the framework's own function that a call was made in, between the collector's frames and the network's."""
+    """Return the framework's own function in which a call was made, between the collector's frames and the
+    network's."""
     start = max((n + 1 for n, line in enumerate(stack) if "Template" in line), default=0)
     found = ""
     for line in stack[start:]:
@@ -99,8 +99,8 @@ def _framework_function(stack: Sequence[str]) -> str:
 
 
 def _renumbered(calls: Sequence[PlacedCall], scopes: list[Place | None]) -> list[Place | None]:
-    """Layers of a pipeline's stage counted from its first: one side numbers them over all stages, the other per
-    stage."""
+    """Return scopes in which layers are counted from the first of a pipeline's stage: one side may number them over all
+    stages, the other per stage."""
     prefixes = {
         (*scope, "layers")
         for call, scope in zip(calls, scopes, strict=True)
@@ -141,7 +141,7 @@ def _walk(node: _Node, scope: Place) -> _Node | None:
 
 
 def _converted(root: _Node, scope: Place, rules: LayerRules) -> Place:
-    """Return the scope as the other side calls it; rules are asked by the class that stands at each place."""
+    """Return the scope in the other side's names; rules are selected by the class at each place."""
     converted: list[str] = []
     node, at = root, 0
     while at < len(scope):

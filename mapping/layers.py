@@ -1,9 +1,9 @@
-"""Layers of MindSpore and PyTorch: which class answers to which, and what their parameters are called on each side.
+"""Layers of MindSpore and PyTorch: the corresponding classes, and the names of their parameters on each side.
 
 For a cell of a dump, whose class is known: `counterpart_classes("LayerNorm")` is ("LayerNorm",), and
-`parameter_name("LayerNorm", "gamma")` is ("weight", ""). For a parameter of a checkpoint, where only the whole name is
-known: `parameter_candidates("layers.0.norm.gamma")`, best first. Transforms are texts of `transform.py`, given where
-the shape is given: some layers of one name lay out their weights in two ways. The facts: tables/nn_layers.yaml.
+`parameter_name("LayerNorm", "gamma")` is ("weight", ""). For a parameter of a checkpoint, of which only the whole name
+is known: `parameter_candidates("layers.0.norm.gamma")`, best first. Transforms are texts of `transform.py`, returned if
+the shape is passed: some layers of one name have two layouts of weights. The facts are in tables/nn_layers.yaml.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ TABLES = Path(__file__).parent / "tables"
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of MindSpore and its counterpart; tables/nn_layers.yaml says what each field means.
+    """One layer of MindSpore and its counterpart; tables/nn_layers.yaml explains the fields.
 
     `ms` is the public name (`mint.nn.Embedding`), `ms_class` the class name in dumps (`EmbeddingExt`).
     """
@@ -39,7 +39,8 @@ class Layer:
     unverified: str = ""
 
     def parameter(self, name: str, shape: Sequence[int] = ()) -> tuple[str, str]:
-        """PyTorch's name of an own parameter and the transform of its layout; a name not listed is the same."""
+        """Return PyTorch's name of an own parameter and the transform of its layout; a name that is not listed is the
+        same."""
         return self.parameters.get(name, name), self.transforms.get(name, {}).get(len(shape), "")
 
     def arguments(self, passed: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def layers() -> tuple[Layer, ...]:
 
 
 def reason_without(ms_class: str) -> str:
-    """Why torch.nn has nothing for a class of MindSpore; empty where it has, and for classes of the user."""
+    """Return why torch.nn has no counterpart of a class of MindSpore; empty if it has, and for classes of the user."""
     return str(_table()["without"].get(f"nn.{ms_class}", ""))
 
 
@@ -83,14 +84,16 @@ def layers_of(ms_class: str) -> tuple[Layer, ...]:
 
 
 def counterpart_classes(ms_class: str) -> tuple[str, ...]:
-    """Return the classes of torch.nn that answer to a class of MindSpore, best first; none for a class of the user."""
+    """Return the classes of torch.nn that correspond to a class of MindSpore, best first; none for a class of the
+    user."""
     return _unique(pt for layer in layers_of(ms_class) for pt in layer.pt)
 
 
 def parameter_name(ms_class: str, name: str, shape: Sequence[int] = ()) -> tuple[str, str]:
-    """PyTorch's name of a parameter that a cell of this class owns, and the transform of its layout ("" for none).
+    """Return PyTorch's name of a parameter that a cell of this class owns, and the transform of its layout ("" for
+    none).
 
-    A parameter that the table does not name is called the same on both sides, also in classes of the user. `shape` is
+    A parameter that is not in the table has the same name on both sides, also in classes of the user. `shape` is
     MindSpore's; without it there is no transform.
     """
     for layer in layers_of(ms_class):
@@ -100,11 +103,12 @@ def parameter_name(ms_class: str, name: str, shape: Sequence[int] = ()) -> tuple
 
 
 def parameter_candidates(name: str, shape: Sequence[int] = ()) -> tuple[tuple[str, str], ...]:
-    """What a whole parameter name, `layers.0.norm.gamma`, may be in PyTorch, each with its transform, best first.
+    """Return the possible names in PyTorch of a whole parameter name, `layers.0.norm.gamma`, each with its transform,
+    best first.
 
-    The class of the owner is not known here, so every layer with such a parameter counts. Parameters as they are laid
-    out come before transformed ones, then renamed parameters before the name as it is, then inner layers of the same
-    name before renamed ones. Take the first whose name the other side has, with the same shape after the transform.
+    The class of the owner is unknown, so every layer with such a parameter counts. Parameters in the same layout come
+    before transformed ones, then renamed parameters before the same name, then inner layers of the same name before
+    renamed ones. Use the first whose name the other side has, with the same shape after the transform.
     """
     found: list[tuple[str, str]] = []
     parts = tuple(name.split("."))
@@ -118,7 +122,7 @@ def parameter_candidates(name: str, shape: Sequence[int] = ()) -> tuple[tuple[st
 
 
 def _paths(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return a path of inner layers as it is, then with the names that PyTorch gives to inner layers."""
+    """Return a path of inner layers unchanged, then with PyTorch's names of inner layers."""
     return _unique((parts, tuple(_children().get(part, part) for part in parts)))
 
 
@@ -126,7 +130,7 @@ def _paths(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 def _table() -> dict[str, dict[str, Any]]:
     import yaml  # type: ignore[import-untyped]  # ships without types; and only who reads the tables needs it
 
-    # The loader in C is ten times as fast; both read the same.
+    # The loader in C is ten times as fast; both give the same result.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     held: dict[str, dict[str, Any]] = yaml.load((TABLES / "nn_layers.yaml").read_text(encoding="utf-8"), loader)
     return held
@@ -139,7 +143,7 @@ def _by_class() -> dict[str, tuple[Layer, ...]]:
 
 @cache
 def _by_parameter() -> dict[str, tuple[Layer, ...]]:
-    """Name of a parameter: the layers whose entries name it."""
+    """Return the layers by the name of a parameter in their entries."""
     return _grouped((name, layer) for layer in layers() for name in _unique((*layer.parameters, *layer.transforms)))
 
 

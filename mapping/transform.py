@@ -7,19 +7,19 @@ step       name ["(" [number {"," number}] ")"]
 
 | step | array | note |
 |---|---|---|
-| `transpose(a, b, ...)` | axes in this order; without numbers reversed | |
+| `transpose(a, b, ...)` | axes in this order; reversed without numbers | |
 | `reshape(n, ...)` | sizes, one of them may be -1 | |
-| `flatten(start, stop)` | axes `start` to `stop` become one; 0 and -1 where not given | |
-| `squeeze(axis)` `unsqueeze(axis)` | takes away, or adds, an axis of size 1 | |
+| `flatten(start, stop)` | axes `start` to `stop` become one; the defaults are 0 and -1 | |
+| `squeeze(axis)` `unsqueeze(axis)` | removes, or adds, an axis of size 1 | |
 | `flip(axis, ...)` | elements in reverse order | |
-| `slice(axis, start, stop)` | a part of an axis, as Python slices; `none` for an open end | no inverse |
+| `slice(axis, start, stop)` | a part of an axis, as in Python; `none` for an open end | no inverse |
 | `split(axis, index, count)` | part `index` of `count` equal parts | no inverse |
 | `concat(axis)` | joins a list of arrays into one | no inverse |
 | `complement` | 1 - x | of a number too |
 | `negate` | -x | of a number too |
 | `reverse` | a list in reverse order | of a list of numbers |
 
-Only these words are known; nothing of a text is ever evaluated. A tensor's dtype stays as it is.
+Only these words are accepted; text is never evaluated. A tensor's dtype does not change.
 """
 
 import math
@@ -41,7 +41,7 @@ _STEP = re.compile(r"(\w+)(?:\(([^()]*)\))?")
 
 @dataclass(frozen=True)
 class Step:
-    """One word of the language with its numbers."""
+    """One word of the notation with its numbers."""
 
     name: str
     numbers: Numbers
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Transform:
-    """Steps that are taken one after the other; without any it is the identity."""
+    """Steps that are applied in sequence; the identity without any."""
 
     steps: tuple[Step, ...] = ()
 
@@ -64,19 +64,20 @@ class Transform:
 
     @property
     def is_layout(self) -> bool:
-        """Return whether it only moves elements: then a gradient is laid out the same way."""
+        """Return whether it only moves elements: then a gradient has the same layout."""
         return all(step.name not in _VALUES for step in self.steps)
 
     def __call__(self, value: Any) -> Any:
-        """Return the value in the other layout: an array, a list of arrays for `concat`, or a number where that has a
-        meaning.
+        """Return the value in the other layout: an array, a list of arrays for `concat`, or a number if that is
+        defined.
 
-        Raises MappingError where the value has not the axes or sizes that a step wants.
+        Raise a MappingError if the value does not have the axes or sizes that a step needs.
         """
         for step in self.steps:
             try:
                 value = _WORDS[step.name].apply(value, *step.numbers)
-            except (ValueError, TypeError, IndexError, AttributeError) as err:  # so numpy refuses what does not fit
+            # so numpy raises an error for sizes that do not fit
+            except (ValueError, TypeError, IndexError, AttributeError) as err:
                 kind = f"tensor of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
                 raise MappingError(
                     f"transform {str(self)!r}: {step} cannot be applied to a {kind} ({err}); correct the transform"
@@ -86,7 +87,7 @@ class Transform:
     def shape(self, shape: Any) -> Shape:
         """Return the shape of the result, from the shape (for `concat` the list of shapes) of the input.
 
-        No memory of that size is touched. Raises MappingError as a call does.
+        Memory of that size is not allocated. Raise the MappingErrors of a call.
         """
         value: Any = [_hollow(s) for s in shape] if shape and not isinstance(shape[0], int) else _hollow(shape)
         for step in self.steps:
@@ -97,7 +98,8 @@ class Transform:
         return tuple(int(n) for n in value.shape)
 
     def inverse(self, shape: Shape) -> "Transform | None":
-        """What brings the result for a tensor of this shape back; None where a step loses elements or joins tensors."""
+        """Return the transform that converts the result for a tensor of this shape back; None if a step loses elements
+        or joins tensors."""
         back: list[Step] = []
         for step in self.steps:
             undo = _WORDS[step.name].undo
@@ -113,7 +115,7 @@ IDENTITY = Transform()
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Transform:
-    """Read a transform; MappingError where a word is not known or has the wrong count of numbers."""
+    """Parse a transform; raise a MappingError for an unknown word or a wrong count of numbers."""
     return Transform(tuple(_step(part.strip(), text) for part in text.split("|"))) if text.strip() else IDENTITY
 
 
@@ -168,7 +170,7 @@ def _untranspose(shape: Shape, axes: Sequence[Any]) -> Step:
 
 @dataclass(frozen=True)
 class _Word:
-    """A step's effect, how many numbers it takes, and the step that undoes it on a tensor of some shape."""
+    """A step's effect, its number of arguments, and the step that inverts it on a tensor of some shape."""
 
     apply: Callable[..., Any]
     least: int = 0
@@ -178,7 +180,7 @@ class _Word:
 
 _MANY = 32  # numpy's own limit of axes
 _VALUES = ("complement", "negate", "reverse")
-"""Words that change values and move nothing."""
+"""Words that change values and do not move elements."""
 
 _WORDS = {
     "transpose": _Word(lambda array, *axes: np.transpose(array, axes or None), 0, _MANY, _untranspose),
@@ -197,14 +199,15 @@ _WORDS = {
 
 
 def _hollow(shape: Sequence[int]) -> Any:
-    """Return an array of this shape over a single byte."""
+    """Return an array of this shape over a single byte of memory."""
     if any(n < 0 for n in shape):
         raise MappingError(f"shape {tuple(shape)}: a size is negative")
     return np.broadcast_to(np.zeros((), np.int8), tuple(shape))
 
 
 def _concat_shape(arrays: Any, step: Step) -> Shape:
-    """As numpy would join them, worked out on a row through each: the joined axis is as long as all together."""
+    """Return the shape of a concatenation by numpy, computed on a row through each: the joined axis has the total
+    length."""
     [axis] = step.numbers
     rows = [_slice(a, axis, 0, 0) if isinstance(axis, int) and -a.ndim <= axis < a.ndim else a for a in arrays]
     joined = list(Transform((step,))(rows).shape)

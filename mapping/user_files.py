@@ -1,7 +1,7 @@
-"""Read the user's mapping files: which name of the target stands for which name of the golden.
+"""Read the user's mapping files: the corresponding names of target and golden.
 
-APIs (`-am`): a list of rules, or one bare map. Places are what stands behind `.input.` or `.output.`; `ms_outputs`,
-`ms_parameters` and `ms_parameters_grad` are lists of the same kind.
+APIs (`-am`): a list of rules, or one bare map. Places are the part of a name after `.input.` or `.output.`;
+`ms_outputs`, `ms_parameters` and `ms_parameters_grad` are lists of the same kind.
 
 ```yaml
 - ms_api: Functional.flash_attention_score
@@ -10,7 +10,7 @@ APIs (`-am`): a list of rules, or one bare map. Places are what stands behind `.
   pt_args: [0, 1, 2, head_num]
   ms_output: [0]
   pt_output: [0]
-  transforms: {0: "transpose(0, 2, 1, 3)"}   # ours: brings an argument of ms_args into the other layout
+  transforms: {0: "transpose(0, 2, 1, 3)"}   # of this tool: converts an argument of ms_args to the other layout
 ```
 
 Cells (`-cm`): path and class of one side, path and class of the other.
@@ -23,7 +23,7 @@ Records (`-dm`): the row's name on one side, the row's name on the other.
 
 ```yaml
 Cell.fc1.Dense.forward.0.output.0: Module.fc1.Linear.forward.0.output.0
-Cell.fc1.Dense.parameters_grad.weight:              # ours: with the transform that brings it into the other's layout
+Cell.fc1.Dense.parameters_grad.weight:              # of this tool: with the transform to the other layout
   to: Module.fc1.Linear.parameters_grad.weight
   transform: "transpose(1, 0)"
 ```
@@ -52,7 +52,7 @@ from msprobe.base.log import logger
 
 OPTIONS = ("api_mapping", "cell_mapping", "layer_mapping", "data_mapping")
 NOWHERE = "N/A"
-"""Stands for the golden's row where there is none, in the file that the layer mapping writes."""
+"""The golden's row if there is none, in the file that the layer mapping writes."""
 
 TOP = "TopLayer"
 _OLD_TOP = "Cell"
@@ -66,19 +66,20 @@ _ENDINGS = {
     "parameters": ("parameters",),
     "parameters_grad": ("parameters_grad",),
 }
-"""Part of a call: the endings of the keys of an API rule that list its places."""
+"""By part of a call: the endings of the keys of an API rule that list its places."""
 
 _LISTS = (f"{side}_{ending}" for endings in _ENDINGS.values() for ending in endings for side in ("ms", "pt"))
 _KEYS = ("ms_api", "pt_api", "transforms", *_LISTS)
 
 Place = tuple[str, ...]
-"""Where a record stands in its call, or a cell below another: the parts of a dotted path."""
+"""The place of a record in its call, or of a cell below another: the parts of a dotted path."""
 
 
 @dataclass(frozen=True)
 class ApiRule:
-    """`ms_api` is `pt_api`, both stems (`Functional.softmax`). `places` holds, by part, the target's place of each
-    record and the golden's; a part that is not in it keeps its places. `transforms` are of the target's inputs."""
+    """`ms_api` corresponds to `pt_api`, both stems (`Functional.softmax`). `places` has by part the target's place of
+    each record and the golden's; a part that is not in it keeps its places. `transforms` are those of the target's
+    inputs."""
 
     ms_api: str
     pt_api: str
@@ -87,7 +88,7 @@ class ApiRule:
     where: str = ""
 
     def place(self, part: str, path: Place) -> Place | None:
-        """Return the golden's place for a place of the target; None where the rule leaves it out on purpose."""
+        """Return the golden's place for a place of the target; None if the rule deliberately leaves it out."""
         known = self.places.get(part)
         if known is None:
             return path
@@ -99,7 +100,7 @@ class ApiRule:
 
 @dataclass(frozen=True, slots=True)
 class DataRule:
-    """The golden's row, and the transform that brings the target's tensor into its layout."""
+    """The golden's row, and the transform of the target's tensor to its layout."""
 
     to: str
     transform: str = ""
@@ -122,8 +123,8 @@ class LayerRules:
 class UserMapping:
     """The rules of the user. An empty one changes nothing.
 
-    `cells` is None without `-cm`; empty, with `-cm` alone, it pairs cells of equal path and class. So it is with
-    `layers` and `-lm`. Of one record the most particular rule counts: data, then layers, cells, APIs.
+    `cells` is None without `-cm`; empty, with `-cm` alone, it pairs cells of equal path and class. The same applies to
+    `layers` and `-lm`. The most specific rule for a record is used: data, then layers, cells, APIs.
     """
 
     apis: tuple[ApiRule, ...] = ()
@@ -141,8 +142,8 @@ NONE = UserMapping()
 
 def user_mapping(options: Mapping[str, object], prefix: str = "") -> UserMapping:
     """Return the rules of the four options: each a path, True for the option without a file, or for `data_mapping` a
-    dict. None, False and an empty text: the option is missing. `prefix` stands before the option's name in messages
-    (`--`, or `compare: `).
+    dict. None, False and an empty text: the option is missing. `prefix` precedes the option's name in messages (`--`,
+    or `compare: `).
 
     UsageError where a value, or the content of a file, cannot be meant.
     """
@@ -174,14 +175,14 @@ def user_mapping(options: Mapping[str, object], prefix: str = "") -> UserMapping
 
 
 def load(path: Path, what: str) -> Any:
-    """Return the content of a yaml file; `what` says in words what it is read for.
+    """Return the content of a YAML file; `what` describes its purpose.
 
-    UsageError where it cannot be read, is no yaml, is empty, or has a key twice.
+    Raise a UsageError if it cannot be read, is not YAML, is empty, or has a duplicate key.
     """
     import yaml  # type: ignore[import-untyped]  # ships without types; and only who maps needs it
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # the base has no types
-        """Keys that stand twice are refused: the last would win unseen."""
+        """Duplicate keys raise an error: otherwise the last would be used silently."""
 
     def mapping(loader: Any, node: Any, deep: bool = False) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
@@ -212,7 +213,7 @@ def load(path: Path, what: str) -> Any:
 
 
 def one_line(err: Exception) -> str:
-    """Return an error of the yaml reader in one line, without the file, which the reader does not know by name."""
+    """Return an error of the YAML reader in one line, without the file, whose name the reader does not have."""
     return " ".join(re.sub(r'in "<(?:unicode|byte) string>",', "at", str(err)).split())
 
 
@@ -223,7 +224,7 @@ def _map(held: object, where: str, wanted: str) -> Mapping[Any, Any]:
 
 
 def _names(held: object, where: str, example: str) -> Mapping[str, str]:
-    """Return a map of names to names; UsageError where it is something else."""
+    """Return a map of names to names; raise a UsageError for anything else."""
     for key, value in _map(held, where, f"of names, for example `{example}`").items():
         if not (isinstance(key, str) and key and isinstance(value, str) and value):
             raise UsageError(f"{where}: {quoted(key)}: {quoted(value)}: both must be names, for example `{example}`")
@@ -231,8 +232,8 @@ def _names(held: object, where: str, example: str) -> Mapping[str, str]:
 
 
 def read_apis(path: Path) -> tuple[ApiRule, ...]:
-    """Return the rules of a file. UsageError for what cannot be meant; an entry with lists of two lengths is left out
-    with a warning, as msprobe does."""
+    """Return the rules of a file; raise a UsageError if it is invalid. An entry with lists of different lengths is left
+    out with a warning, as in msprobe."""
     held = load(path, "the mapping of APIs")
     entries = [held] if isinstance(held, Mapping) else held
     if not isinstance(entries, list):
@@ -307,7 +308,7 @@ def _place(item: object, where: str) -> Place:
 
 
 def _transform(text: object, where: str) -> str:
-    """Return the text of a transform; UsageError where it is none."""
+    """Return the text of a transform; raise a UsageError if it is not one."""
     if not isinstance(text, str):
         raise UsageError(f'{where}: {quoted(text)} is not a transform; write a transform such as "transpose(1, 0)"')
     from .transform import parse  # here: without a transform numpy is not needed
@@ -320,7 +321,7 @@ def _transform(text: object, where: str) -> str:
 
 
 def read_cells(path: Path) -> dict[str, str]:
-    """Return the rules of a file, the target's cell first; UsageError for what cannot be meant."""
+    """Return the rules of a file, the target's cell first; raise a UsageError if it is invalid."""
     found: dict[str, str] = {}
     for ours, theirs in _names(load(path, "the mapping of cells"), str(path), _CELL_EXAMPLE).items():
         cell = bare_cell(ours)
@@ -331,13 +332,13 @@ def read_cells(path: Path) -> dict[str, str]:
 
 
 def bare_cell(stem: str) -> str:
-    """Path and class, without the `Cell.` or `Module.` of a whole stem."""
+    """Return path and class, without the `Cell.` or `Module.` of a whole stem."""
     first, _, rest = stem.partition(".")
     return rest if first in ("Cell", "Module") and rest else stem
 
 
 def read_data(path: Path) -> dict[str, DataRule]:
-    """Return the rules of a file by the target's row; UsageError for what cannot be meant."""
+    """Return the rules of a file by the target's row; raise a UsageError if it is invalid."""
     return _data_rules(load(path, "the mapping of records"), str(path))
 
 
@@ -362,7 +363,7 @@ def _row(value: object, where: str) -> str:
 
 
 def _refuse_shared(rules: Mapping[str, DataRule], where: str) -> None:
-    """UsageError where two rows are given one of the golden's, which only parameters of checkpoints may share."""
+    """Raise a UsageError if two rows have one row of the golden's, which only parameters of checkpoints may share."""
     taken: dict[str, str] = {}
     for row, rule in rules.items():
         if rule.to != NOWHERE and (other := taken.setdefault(rule.to, row)) != row:
@@ -370,7 +371,7 @@ def _refuse_shared(rules: Mapping[str, DataRule], where: str) -> None:
 
 
 def read_layers(path: Path) -> LayerRules:
-    """Return the rules of a file; UsageError for what cannot be meant."""
+    """Return the rules of a file; raise a UsageError if it is invalid."""
     held = _map(load(path, "the mapping of layers"), str(path), f"by class, each with rules such as `{_LAYER_EXAMPLE}`")
     if TOP in held and _OLD_TOP in held:
         raise UsageError(f"{path}: {TOP} and {_OLD_TOP} have the same meaning; write all rules under {TOP}")
@@ -386,7 +387,7 @@ def read_layers(path: Path) -> LayerRules:
 
 
 def _scope(text: str, where: str) -> Place:
-    """Return the parts of a path, which is cut where a parenthesis opens, as names in a printed network have one."""
+    """Return the parts of a path, split at parentheses too, as in the names of a printed network."""
     parts = tuple(text.partition("(")[0].strip().split("."))
     if not all(parts):
         raise UsageError(f"{where}: {quoted(text)} is not a path; write names separated by single dots")

@@ -1,7 +1,7 @@
-"""The colors of nodes, and what the page says of the measures in its table.
+"""The colors of nodes, and the explanations of the measures in the page's table.
 
-A node has a number from 0 to 1, and a color stands for a part of that. In msprobe 26 the number is the verdict; in
-8.1 it is a distance, which means something else with statistics, tensors and digests.
+A node has a number from 0 to 1, and a color represents a part of that range. In msprobe 26 the number is the verdict;
+in 8.1 it is a distance, which has another meaning for statistics, tensors and digests.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,15 @@ from msprobe.compare.judge.judged import Mode
 from msprobe.compare.tables.columns import Column, columns
 
 Task = Literal["all", "summary", "md5", "structure", ""]
-"""What was compared, in the plugin's words: tensors, statistics, digests, the structure alone; empty for one dump."""
+"""The type of the comparison, in the plugin's terms: tensors, statistics, digests, only the structure; empty for one
+dump."""
 
 Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
 class Color:
-    """`part`: from and to; empty for nodes without a partner."""
+    """`part`: from and to; empty for nodes without a counterpart."""
 
     code: str
     part: tuple[Number, ...]
@@ -27,7 +28,7 @@ class Color:
     meaning: str
 
     def entry(self, with_level: bool) -> dict[str, object]:
-        """What the files have of it."""
+        """Return its members in the files."""
         more = {"accuracy_level": self.level} if with_level else {}
         return {"value": list(self.part), "description": self.meaning, **more}
 
@@ -63,7 +64,7 @@ BY_DISTANCE = {
 
 
 def colors(task: Task, by_verdict: bool) -> tuple[Color, ...]:
-    """Return the colors of a comparison; of structures there is nothing but whether a node has a partner."""
+    """Return the colors of a comparison; for structures only whether a node has a counterpart."""
     if task == "structure":
         return (UNMATCHED,)
     return BY_VERDICT if by_verdict else BY_DISTANCE[task]
@@ -74,13 +75,13 @@ _MEASURES: dict[Task, tuple[Mode, int]] = {"summary": ("statistics", 8), "all": 
 
 
 def measures(task: Task) -> tuple[Column, ...]:
-    """Return the columns of a comparison's table that are members of each record here."""
+    """Return the columns of a comparison's table that are members of each record in the files."""
     mode, count = _MEASURES.get(task, ("tensor", 0))
     return columns(mode, with_stack=False)[_WIDTH_OF_NAMES : _WIDTH_OF_NAMES + count]
 
 
 def tool_tips(task: Task) -> dict[str, str]:
-    """What each measure means, in a sentence."""
+    """Return the meaning of each measure, as a sentence."""
     if task == "md5":
         return {"md5": "digest of a tensor; equal if the tensors are bitwise equal"}
     return {column.title: column.text for column in measures(task)}

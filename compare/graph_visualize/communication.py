@@ -1,7 +1,7 @@
-"""Which calls of which ranks are one exchange: what a node links to on other ranks.
+"""The calls of several ranks that are one exchange: the links of a node to other ranks.
 
-The exchanges are joined as a comparison of ranks joins them (`compare.ranks.collectives`): by group, function, order.
-Of a root only its side links to all, of every other rank only the link to the root is drawn.
+Exchanges are joined as in a comparison of ranks (`compare.ranks.collectives`): by group, function, order. For a root,
+links lead to all ranks; for every other rank, only the link to the root is drawn.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +15,14 @@ Links = list[dict[str, object]]
 
 @dataclass(frozen=True)
 class Ends:
-    """The exchanges of one rank, and by node the text that other ranks show of it: its number, or its level."""
+    """The exchanges of one rank, and by node the text that other ranks display: its number, or its level."""
 
     exchanges: tuple[Exchange, ...] = ()
     states: Mapping[str, str] = field(default_factory=dict)
 
 
 UNKNOWN = "Nan"
-"""The state of a node that has neither a number nor a level, in the plugin's word."""
+"""The state of a node that has neither a number nor a level, in the plugin's term."""
 
 
 def communicates(call: str) -> bool:
@@ -40,7 +40,8 @@ def ends_of(dump: Dump, states: Mapping[str, str]) -> Ends:
 
 
 def links_of(ends: Mapping[int, Ends]) -> Iterator[tuple[int, str, Links]]:
-    """Rank, node and links of every call that has a partner on another rank; `ends` are of the ranks of one step."""
+    """Yield rank, node and links of every call that has a counterpart on another rank; `ends` are of the ranks of one
+    step."""
     connected = connect(
         {rank: RankSummary(each.exchanges, ("",) * (len(each.exchanges) + 1)) for rank, each in ends.items()}
     )
@@ -75,7 +76,7 @@ def _nodes(
 
 
 def _role(exchange: Exchange, rank: int) -> str:
-    """What a rank does in an exchange, in the plugin's words."""
+    """Return the role of a rank in an exchange, in the plugin's terms."""
     if exchange.traffic == "all":
         return "send_receive"
     if exchange.traffic in ("send", "receive"):

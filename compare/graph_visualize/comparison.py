@@ -1,4 +1,4 @@
-"""The records of two linked calls side by side: what was measured between them, and what that says of the node."""
+"""Compare the records of two linked calls: their measures, and the result for the node."""
 
 import json
 import math
@@ -25,7 +25,7 @@ _TASKS: dict[str, Task] = {"tensor": "all", "statistics": "summary", "digest": "
 
 
 def task_of(target: Rank, golden: Rank) -> Task:
-    """What two dumps have in common to be compared."""
+    """Return the type of data that two dumps have in common."""
     if not (target.has_values and golden.has_values):
         return "structure"
     return _TASKS[mode_of(target.dump, golden.dump)]
@@ -33,14 +33,14 @@ def task_of(target: Rank, golden: Rank) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """What is added to the records of the target's node, by row; and the number that gives the node its color."""
+    """The additions to the records of the target's node, by row; and the number that determines the node's color."""
 
     members: Mapping[int, Item]
     index: float
 
 
 class Comparison:
-    """Compares the records of linked calls; `by_verdict` as msprobe 26 does it, else as 8.1."""
+    """Compares the records of linked calls; `by_verdict` as msprobe 26 does it, otherwise as 8.1."""
 
     def __init__(self, target: Rank, golden: Rank, pairs: Pairs, task: Task, by_verdict: bool) -> None:
         self._target, self._golden, self._pairs = target, golden, pairs
@@ -50,7 +50,7 @@ class Comparison:
 
     @cached_property
     def _place(self) -> dict[int, int]:
-        """Return the first pair of each call of the target that has a partner."""
+        """Return the first pair of each call of the target that has a counterpart."""
         found: dict[int, int] = {}
         for at, (i, j) in enumerate(zip(self._pairs.target_calls, self._pairs.golden_calls, strict=True)):
             if i >= 0 and j >= 0:
@@ -79,7 +79,7 @@ class Comparison:
         return [()] * len(pairs.target_rows)
 
     def of_call(self, call: int) -> NodeResult | None:
-        """Return the comparison of a call of the target; None where nothing of it was compared."""
+        """Return the comparison of a call of the target; None if nothing of it was compared."""
         at = self._place.get(call)
         if at is None or self._task == "structure":
             return None
@@ -118,7 +118,7 @@ class Comparison:
         return Measured(is_output, own, (high, low, mean, norm), cosine, thousandth, is_finite, is_equal)
 
     def _own(self, n: int, t: int, g: int) -> Iterator[Indicator]:
-        """What is remarked on a record whatever the others of its call are."""
+        """Yield the remarks on a record that do not depend on the others of its call."""
         ours, theirs = self._target.dump.columns, self._golden.dump.columns
         if self._task == "md5":
             if (mine := _digest(ours, t)) != (other := _digest(theirs, g)):
@@ -141,13 +141,13 @@ class Comparison:
                 yield Indicator.SHAPE
 
     def _are_consistent(self, t: int, g: int) -> bool:
-        """Return whether `requires_grad` is equal, or not known of either side."""
+        """Return whether `requires_grad` is equal, or unknown on both sides."""
         sides = ((self._target, t), (self._golden, g))
         mine, other = (requires_grad(side.dump.columns, row, side.entries) for side, row in sides)
         return mine is None or other is None or mine == other
 
     def _members(self, n: int, record: Measured, found: tuple[Indicator, ...]) -> Item:
-        """What is added to a record of the target, in the order of msprobe."""
+        """Return the additions to a record of the target, in the order of msprobe."""
         shown = {title: self._shown(cell) for title, cell in zip(self._titles, self._cells[n], strict=True)}
         if not self._by_verdict:
             if self._task == "md5" and Indicator.OTHER_DIGEST not in record.own:
@@ -163,7 +163,7 @@ class Comparison:
         return {**shown, **added}
 
     def _shown(self, cell: Cell) -> str:
-        """Return a cell as text; of a share no more than six digits behind the point."""
+        """Return a cell as text; a share with at most six decimals."""
         if type(cell) is not str:
             return rounded(cell) if isinstance(cell, float) and not self._by_verdict else text(cell)
         part = share(cell)
@@ -180,7 +180,7 @@ def _sentences(found: tuple[Indicator, ...]) -> str:
 
 
 def _digest(columns: Columns, row: int) -> str:
-    """Return a digest; of what has none its value."""
+    """Return a digest; the value of a record without one."""
     return columns.digest[row] or (repr(columns.values.get(row)) if columns.kind[row] == VALUE else "")
 
 

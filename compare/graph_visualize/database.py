@@ -1,12 +1,12 @@
 """The file `.vis.db`: every node of every step and rank as rows of SQLite, with the tables that msprobe's plugin reads.
 
-| table | holds |
+| table | content |
 |---|---|
 | `tb_nodes` | one row per node of either side (`NPU` is the target, `Bench` the golden) |
 | `tb_stack` | each call stack of a rank's step once |
-| `tb_config` | one row: what was compared, the colors, the ranks and steps |
+| `tb_config` | one row: the type of the comparison, the colors, the ranks and steps |
 
-Nodes are written as they come, so that one rank alone is in memory.
+Nodes are written as they are created, so that only one rank is in memory.
 """
 
 import json
@@ -24,7 +24,7 @@ from msprobe.base.files import make_folder, temporary_file
 Made = TypeVar("Made")
 
 BATCH = 1000
-"""Rows that are inserted at once."""
+"""Number of rows that are inserted together."""
 
 TRIES = 10
 FIRST_WAIT = 0.1  # seconds; doubled after each try
@@ -52,7 +52,7 @@ CREATE INDEX index7 ON tb_nodes (is_distributed);
 
 
 class NodeRow(NamedTuple):
-    """One row of `tb_nodes`; what is JSON there is a text of it here."""
+    """One row of `tb_nodes`; members that are JSON there are texts of it here."""
 
     id: str
     graph_id: str
@@ -92,7 +92,7 @@ class Configuration(NamedTuple):
 
 
 class Database:
-    """A database in the making."""
+    """A database while it is written."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -106,11 +106,11 @@ class Database:
         self._insert("tb_nodes", len(NodeRow._fields), nodes)
 
     def add_stacks(self, stacks: Iterable[tuple[str, str]]) -> None:
-        """Append stacks: their names, and each as JSON."""
+        """Append nodes, several at a time."""
         self._insert("tb_stack", 2, stacks)
 
     def link(self, links: Iterable[tuple[str, str]]) -> None:
-        """Enter what nodes exchange: the JSON, and the `id` of the node."""
+        """Enter the exchanges of nodes: the JSON, and the `id` of the node."""
         statement = "UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?"
         for batch in _batches(links):
             self._commit(statement, batch)
@@ -145,7 +145,7 @@ def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 
 
 def retried(do: Callable[[], Made]) -> Made:
-    """Do it; where another process holds the database, again after a while, twice as long each time."""
+    """Call a function; if another process has locked the database, again after a delay, which doubles each time."""
     for attempt in range(TRIES):
         try:
             return do()
@@ -158,9 +158,9 @@ def retried(do: Callable[[], Made]) -> Made:
 
 @contextmanager
 def created(path: Path, keeps: bool = True) -> Iterator[Database]:
-    """A database that gets its name when it is whole; UsageError where it cannot be written.
+    """Yield a database that gets its name when it is complete; raise a UsageError if it cannot be written.
 
-    `keeps`: False for one that is only a step on the way, and is removed at the end.
+    `keeps`: False for a temporary one, which is removed at the end.
     """
     try:
         make_folder(path.parent)
@@ -168,11 +168,11 @@ def created(path: Path, keeps: bool = True) -> Iterator[Database]:
             try:
                 with closing(sqlite3.connect(part.path, timeout=0)) as connection:
                     connection.execute("PRAGMA journal_mode = WAL")
-                    connection.execute("PRAGMA synchronous = OFF")  # nobody sees the file before it is whole
+                    connection.execute("PRAGMA synchronous = OFF")  # the file has another name until it is complete
                     database = Database(connection)
                     database.create()
                     yield database
-                    # A reader of a folder that may not be written could not open a file with a log beside it.
+                    # A reader of a read-only folder could not open a file with a log next to it.
                     connection.execute("PRAGMA journal_mode = DELETE")
                 if keeps:
                     os.replace(part.path, path)
@@ -186,5 +186,5 @@ def created(path: Path, keeps: bool = True) -> Iterator[Database]:
 
 
 def as_json(made: object) -> str:
-    """JSON as the plugin's files have it: one line, escaped."""
+    """Return JSON in the form of the plugin's files: one line, escaped."""
     return json.dumps(made)

@@ -1,4 +1,4 @@
-"""Draw what a request asks for: rank after rank into one database, and from it, for msprobe 8.1, into JSON."""
+"""Draw the graphs of a request: rank after rank into one database, and from it, for msprobe 8.1, into JSON."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ OLD_SUFFIX = ".vis"
 
 @dataclass(frozen=True)
 class Request:
-    """Which dumps are drawn, and how; without `golden` one graph alone.
+    """The dumps to draw, and the form; without `golden` a single graph.
 
     `is_old`: as msprobe 8.1 does it, one JSON for each rank, and the number of a node is a distance. `overflow`: nodes
     are marked by values that are not finite. `short_stacks`: of each call stack only the line of the call.
@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One rank of one step; `golden` is None where nothing is compared."""
+    """One rank of one step; `golden` is None without a comparison."""
 
     step: int | None
     rank: int | None
@@ -66,9 +66,8 @@ class _Job:
 
 @dataclass(frozen=True)
 class Drawings:
-    """The files that were written. `dumps` were drawn, `empty` of them have no calls; `absent` has what has no dump or
-    no counterpart, `unreadable` the steps and ranks whose dumps cannot be read or drawn.
-    """
+    """The files that were written. `dumps` is the number of drawn dumps, `empty` of those without calls; `absent` lists
+    missing dumps and counterparts, `unreadable` the steps and ranks whose dumps cannot be read or drawn."""
 
     paths: list[Path]
     dumps: int
@@ -78,10 +77,10 @@ class Drawings:
 
 
 def draw_request(request: Request) -> Drawings:
-    """Draw everything; returns the files, and how much they show.
+    """Draw everything; return the files, and the numbers of dumps.
 
-    A dump that cannot be read or drawn is left out, and named in the log. UsageError where the request is invalid,
-    DumpError where no dump can be read and drawn.
+    A dump that cannot be read or drawn is left out, and logged. Raise a UsageError if the request is invalid, a
+    DumpError if no dump can be read and drawn.
     """
     undrawn: list[str] = []
     jobs = _jobs(request, undrawn)
@@ -116,12 +115,12 @@ def _database(request: Request, second: str, paths: Iterable[Path]) -> Iterator[
 
 
 def _place(job: _Job, several: Mapping[str, bool]) -> str:
-    """Return `_step0_rank1`, of what tells the files from each other."""
+    """Return `_step0_rank1`, with the parts that distinguish the files."""
     return "".join(f"_{axis}{getattr(job, axis)}" for axis in ("step", "rank") if several[axis])
 
 
 class _Drawing:
-    """Keeps what is known of all ranks: the exchanges of a step, the steps and ranks that were drawn."""
+    """Keeps the data of all ranks: the exchanges of a step, the steps and ranks that were drawn."""
 
     def __init__(self, request: Request, database: Database) -> None:
         self._request, self._database = request, database
@@ -132,9 +131,9 @@ class _Drawing:
         self.unreadable: list[Finding] = []
 
     def draw(self, jobs: Sequence[_Job]) -> list[tuple[int, int] | None]:
-        """Draw every job whose dumps can be read and drawn; returns their steps and ranks, None for any other job.
+        """Draw every job whose dumps can be read and drawn; return their steps and ranks, None for any other job.
 
-        DumpError where there is none.
+        Raise a DumpError if there is none.
         """
         places: list[tuple[int, int] | None] = []
         for job in jobs:
@@ -202,7 +201,7 @@ class _Drawing:
         self._ends.setdefault((source, drawn.settings.step), {})[drawn.settings.rank] = drawn.ends()
 
     def configuration(self, kind: str, places: Iterable[tuple[int, int]]) -> Configuration:
-        """Return the row of what was drawn."""
+        """Return the row of the drawn graphs."""
         steps, ranks = (sorted(set(numbers)) for numbers in zip(*places, strict=True))
         is_compared = kind == "compare"
         shown = {c.code: c.entry(with_level=True) for c in colors(self.task, by_verdict=True)} if is_compared else None
@@ -218,7 +217,7 @@ class _Drawing:
         )
 
     def head(self) -> dict[str, object]:
-        """Return the members of a `.vis` that are not of nodes."""
+        """Return the members of a `.vis` other than nodes."""
         shown = {c.code: c.entry(with_level=False) for c in colors(self.task, by_verdict=False)} if self.task else {}
         return {
             **({"ToolTip": as_json(tool_tips(self.task)), "Colors": shown} if self.task else {}),
@@ -229,7 +228,8 @@ class _Drawing:
 
 
 def _jobs(request: Request, undrawn: list[str]) -> list[_Job]:
-    """What is drawn, by step and rank. UsageError where nothing is, or where it is not said which of several runs."""
+    """Return the jobs by step and rank; raise a UsageError if there is none, or if one of several runs has to be
+    selected."""
     if request.golden is None:
         found = side(request.target)
         _check(found, undrawn)

@@ -1,13 +1,13 @@
 """The graph of one rank's step: the calls of construct.json as a tree below one root, in execution order.
 
-| what | where it stands |
+| node | place |
 |---|---|
-| a call | below the cell that construct.json names |
-| a backward call of which it names none | below the backward call of the cell around its forward call, if any |
+| a call | below its cell in construct.json |
+| a backward call without one there | below the backward call of the cell around its forward call, if any |
 | gradients of parameters | below the last backward call of their cell |
 | two or more functions in a row at the root | together in a collection, `Apis_Between_Modules.0` |
 
-A micro step begins with the first forward call of a cell at the root behind a backward call.
+A micro step begins with the first forward call of a cell at the root after a backward call.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ _COLLECTION = "Apis_Between_Modules"
 
 
 class NodeType(IntEnum):
-    """What a node is, in the plugin's numbers."""
+    """The type of a node, as the plugin's numbers."""
 
     MODULE = 0
     API = 1
@@ -58,14 +58,14 @@ _API_PREFIXES = frozenset(names.API_PREFIXES)
 
 
 def type_of(name: str) -> NodeType:
-    """What a call is; anything but a function of a collector counts as a module, as in msprobe."""
+    """Return the type of a call; anything except a function of a collector counts as a module, as in msprobe."""
     return NodeType.API if name.partition(".")[0] in _API_PREFIXES else NodeType.MODULE
 
 
 def build(construct: Mapping[str, str | None], recorded: Iterable[str]) -> Graph:
     """Return the graph of construct.json and, of the `recorded` calls, the gradients of parameters.
 
-    What has a parent that never ran stands at the root.
+    A call whose parent never ran is at the root.
     """
     nodes = {name: Node(name, type_of(name)) for name in construct}
     last: dict[tuple[str, str], names.Name] = {}
@@ -94,14 +94,14 @@ def _parent(name: str, construct: Mapping[str, str | None]) -> str:
         parent = names.counterpart(cell, "backward")
         above: str | None = parent
         while above is not None:
-            if above == name:  # the other call stands inside this one already
+            if above == name:  # the other call is already inside this one
                 return ROOT
             above = construct.get(above)
     return parent if parent is not None and parent in construct else ROOT
 
 
 def _collect(nodes: dict[str, Node]) -> None:
-    """Put functions that follow each other at the root into collections."""
+    """Put consecutive functions at the root into collections."""
     kept: list[str] = []
     run: list[str] = []
     made = 0
@@ -122,7 +122,7 @@ def _collect(nodes: dict[str, Node]) -> None:
 
 
 def _count_micro_steps(nodes: Mapping[str, Node]) -> int:
-    """Number the micro steps of all nodes, from 0; gives how many there are."""
+    """Number the micro steps of all nodes, from 0; return their number."""
     step, is_behind_backward = 0, False
     for child in nodes[ROOT].children:
         name = names.parse(child)

@@ -1,15 +1,15 @@
 """How far a node's inputs and outputs are from the golden's, by the rules of msprobe.
 
-`indicators` gives what msprobe 26 remarks on each record of a pair of calls; the worst of them is the verdict on the
-node. `distance` is the number that msprobe 8.1 has instead. Shares are parts of 1; NaN where nothing was measured.
+`indicators` returns the remarks of msprobe 26 on each record of a pair of calls; the worst of them is the verdict on
+the node. `distance` is the number that msprobe 8.1 has instead. Shares are parts of 1; NaN without measures.
 
-| what | is remarked where |
+| remark | condition |
 |---|---|
 | `NON_FINITE` | a maximum or minimum is not finite, and the golden's is |
 | `THOUSANDTH` | of all inputs more than 0.9 of the elements are within a thousandth, of an output below 0.6 |
 | `NORM` | an output's norm differs by more than 0.5, no input's by 0.1 |
-| `GROWN` | the greatest difference of a norm grows more than tenfold (above 0.1 where the inputs' agree) |
-| `COSINE` | the least cosine falls by more than 0.1 from the inputs, where it is above 0.9, to the outputs |
+| `GROWN` | the greatest difference of a norm grows more than tenfold (above 0.1 if the inputs agree) |
+| `COSINE` | the least cosine falls by more than 0.1 from the inputs, if it is above 0.9, to the outputs |
 | `GRADIENT`, `VALUE`, `DTYPE`, `SHAPE` | `requires_grad`, a number or text among the inputs, dtype or shape differ |
 | `DIGEST` | the digests differ |
 | `OTHER_DIGEST` | the digests are of two kinds (not a rule of msprobe, which has one) |
@@ -25,7 +25,7 @@ from msprobe.base import names
 
 
 class Grade(Enum):
-    """A verdict, as the number that stands for its color."""
+    """A verdict, as the number that determines the color."""
 
     PASS = 0.0
     WARNING = 0.5
@@ -33,7 +33,7 @@ class Grade(Enum):
 
 
 class Indicator(Enum):
-    """What is remarked on a record; the value is the grade and the sentence."""
+    """A remark on a record; the value is the grade and the sentence."""
 
     NON_FINITE = (Grade.ERROR, "The maximum or minimum is NaN or infinite; that of the golden is finite.")
     THOUSANDTH = (Grade.ERROR, "The inputs agree within 0.001, the outputs do not.")
@@ -50,12 +50,12 @@ class Indicator(Enum):
 
     @property
     def grade(self) -> Grade:
-        """Return how bad it is."""
+        """Return its grade."""
         return self.value[0]
 
     @property
     def sentence(self) -> str:
-        """What the page says: the grade, and the words."""
+        """Return the text on the page: the grade, and the sentence."""
         return f"{self.grade.name.lower()}: {self.value[1]}"
 
 
@@ -72,7 +72,7 @@ NEVER_JUDGED = frozenset(
         "empty_strided",
     ]
 )
-"""Functions whose outputs say nothing, or nothing of the function."""
+"""Functions whose outputs are not evidence, or not about the function."""
 
 PLACEHOLDERS = frozenset(["_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"])
 """Functions whose inputs are memory to be written: only their outputs are judged, and not by the inputs."""
@@ -80,8 +80,9 @@ PLACEHOLDERS = frozenset(["_reduce_scatter_base", "_all_gather_base", "all_to_al
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One record of a call with its partner. `relative` are the shares of maximum, minimum, mean and norm; `own` is
-    what is remarked on the record whatever the others are; `is_finite` says so of its maximum and minimum."""
+    """One record of a call with its counterpart. `relative` are the relative differences of maximum, minimum, mean and
+    norm; `own` are the remarks that do not depend on other records; `is_finite` is whether its maximum and minimum
+    are."""
 
     is_output: bool
     own: tuple[Indicator, ...] = ()
@@ -93,7 +94,7 @@ class Measured:
 
 
 def indicators(call: str, records: Sequence[Measured]) -> list[tuple[Indicator, ...]]:
-    """What is remarked on each record of a call; inputs of which nothing was measured count as equal."""
+    """Return the remarks on each record of a call; inputs without measures count as equal."""
     function = _function(call)
     if function in NEVER_JUDGED:
         return [()] * len(records)
@@ -112,7 +113,7 @@ def indicators(call: str, records: Sequence[Measured]) -> list[tuple[Indicator, 
 
 
 def _of_call(before: Sequence[Measured], after: Sequence[Measured]) -> list[Indicator]:
-    """What is remarked of inputs and outputs as a whole."""
+    """Return the remarks on inputs and outputs as a whole."""
     found = []
     near, far = (_least(record.thousandth for record in side) for side in (before, after))
     if near > 0.9 and far < 0.6:
@@ -133,8 +134,8 @@ def worst(found: Iterable[Iterable[Indicator]]) -> Grade:
 
 
 def distance(call: str, records: Sequence[Measured], task: str) -> float:
-    """Return the number of msprobe 8.1: 0 for no difference, 1 for the greatest; of digests 1 for equal ones, else
-    0."""
+    """Return the number of msprobe 8.1: 0 for no difference, 1 for the greatest; for digests 1 for equal ones,
+    otherwise 0."""
     good = 1.0 if task == "md5" else 0.0
     if _function(call) in NEVER_JUDGED:
         return good

@@ -20,7 +20,7 @@ _COLUMNS = (
 
 
 def write_json(path: Path, database: Database, step: int, rank: int, head: Mapping[str, Any], task: Task) -> None:
-    """Write the file of one rank; `head` has the members that are not of nodes."""
+    """Write the file of one rank; `head` has the members other than nodes."""
     database.connection.row_factory = sqlite3.Row
     graphs = {source: _graph(database, source, step, rank, task) for source in SOURCES}
     is_compared = bool(graphs["Bench"]["node"])

@@ -1,9 +1,9 @@
-"""Which node of the target is which of the golden.
+"""The corresponding nodes of target and golden.
 
-Calls are linked as a comparison matches them (`compare.match`): by name and place, also where numbers shifted; by
-`fuzzy` also by what they do; by the user's rules of layers; across frameworks by what is known of counterparts. What is
-left over, because nothing was recorded of it, is linked to the node of the same name below the same parents, and a
-collection to the one that holds the partners of its calls.
+Calls are linked as in a comparison (`compare.match`): by name and place, also if numbers differ; with `fuzzy` also by
+operation; by the user's rules of layers; across frameworks by counterparts. The remaining nodes, which have no records,
+are linked to the node of the same name below the same parents, and a collection to the one that contains the
+counterparts of its calls.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from .rank import Rank
 
 @dataclass(frozen=True)
 class Links:
-    """Golden nodes by those of the target and the other way round; the pairs of calls and records; and, in sentences,
-    the rules of the user that matched nothing."""
+    """Golden nodes by those of the target and vice versa; the pairs of calls and records; and sentences about the
+    user's rules that matched nothing."""
 
     golden_of: Mapping[str, str]
     target_of: Mapping[str, str]
@@ -65,7 +65,7 @@ class _Found:
                         self.join(node.name, parent)
 
     def join_by_name(self) -> None:
-        """Link what bears one name below one way of names, parents first."""
+        """Link nodes of one name with the same path of names, parents first."""
         for name, node in reversed(list(self._target.nodes.items())):
             other = self._golden.nodes.get(name)
             if other is not None and node.type is other.type and self._target.path(name) == self._golden.path(name):

@@ -48,7 +48,7 @@ class Options(DrawingOptions, Fuzzy):
 def run(options: Options) -> int:
     """Draw, and print the paths of the files."""
     target, golden = _sides(options.input_path)
-    from .draw import Request, draw_request  # here: the help of the command is there before numpy is
+    from .draw import Request, draw_request  # here: the help of the command does not need numpy
 
     request = Request(
         target=target,
@@ -64,8 +64,8 @@ def run(options: Options) -> int:
 
 
 def _sides(file: Path) -> tuple[Path, Path | None]:
-    """Return the two paths of a compare.json; a relative one counts from where the command runs, else from beside the
-    file."""
+    """Return the two paths of a compare.json; a relative one is relative to the working directory, otherwise to the
+    folder of the file."""
     contents = object_of(file, "npu_path, and bench_path for two")
     target = _path(file, contents, "npu_path")
     if target is None:

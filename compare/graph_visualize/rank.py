@@ -1,4 +1,4 @@
-"""One rank's step, read for drawing: the dump as all comparisons have it, and what its dump.json says word by word."""
+"""One rank's step, read for drawing: the dump as for all comparisons, and the unchanged content of its dump.json."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,13 +36,13 @@ class Rank:
 
     @cached_property
     def tensors(self) -> str | None:
-        """Return the folder of the tensors' files; None where none were saved."""
+        """Return the folder of the tensors' files; None if none were saved."""
         folder = Path(self.dump.folder).absolute() / layout.TENSORS
         return str(folder) if folder.is_dir() else None
 
 
 def read_rank(path: Path) -> Rank:
-    """Read the dump of one rank; DumpError where it cannot be drawn, with what to collect instead."""
+    """Read the dump of one rank; raise a DumpError, with settings for collecting again, if it cannot be drawn."""
     dump = read(path, structure=True)
     if not dump.construct:
         level = f"level {dump.level}" if dump.level else "its level"
@@ -60,9 +60,9 @@ def read_rank(path: Path) -> Rank:
 
 
 def stack_of(dump: Dump, node: str, is_short: bool) -> tuple[str, ...]:
-    """Return the stack of a call; of a backward call that of its forward call, or of the first call of its cell.
+    """Return the stack of a call; for a backward call that of its forward call, or of the first call of its cell.
 
-    `is_short`: only the line that made the call, as msprobe 8.1 writes it.
+    `is_short`: only the line of the call, as msprobe 8.1 writes it.
     """
     name = names.parse(node)
     calls = [node]
@@ -75,8 +75,8 @@ def stack_of(dump: Dump, node: str, is_short: bool) -> tuple[str, ...]:
 
 
 def _short(stack: tuple[str, ...], name: names.Name) -> tuple[str, ...]:
-    """Return the line that calls a cell by its name, or the one behind the collector's own frame, or the innermost of
-    the user's; else the whole stack."""
+    """Return the line that calls a cell by its name, or the one after the collector's own frame, or the innermost of
+    the user's; otherwise the whole stack."""
     if name.kind == "cell":
         called = f"{name.path.rpartition('.')[2]}("
         return next(((line,) for line in stack if called in line), stack)

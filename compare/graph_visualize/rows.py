@@ -18,7 +18,7 @@ Stack = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which rank of which step this is, and what is told of its nodes."""
+    """Rank and step, and the options for its nodes."""
 
     step: int
     rank: int
@@ -28,8 +28,8 @@ class Settings:
 
 @dataclass
 class Drawn:
-    """One side of one rank. `links` are the nodes of the `other` side by ours; both are missing where one graph stands
-    alone. `micro_steps` are those of the other side's nodes that ours are linked to."""
+    """One side of one rank. `links` are the nodes of the `other` side by this side's; both are missing for a single
+    graph. `micro_steps` are those of the other side's linked nodes."""
 
     rank: Rank
     settings: Settings
@@ -47,12 +47,12 @@ class Drawn:
             yield self._row(source, order, node)
 
     def stacks(self, source: str) -> Iterator[tuple[str, str]]:
-        """Yield the stacks of the nodes that were drawn until now."""
+        """Yield the stacks of the nodes that were drawn so far."""
         for stack, number in self._stacks.items():
             yield f"{self._graph_id(source)}_{number}", as_json(stack)
 
     def ends(self) -> Ends:
-        """What the rank exchanges, once all its nodes are drawn."""
+        """Return the exchanges of the rank, once all its nodes are drawn."""
         states = {name: str(round(index, 6)).removesuffix(".0") for name, index in self._indexes.items()}
         if self.settings.overflow:
             states = {name: level or UNKNOWN for name, level in self._levels.items()}
@@ -112,7 +112,7 @@ class Drawn:
         return inputs, outputs
 
     def _index(self, node: Node, result: NodeResult | None) -> float | None:
-        """Return the number of a node: of a collection the worst of its members."""
+        """Return the number of a node; for a collection the worst of its members."""
         if result is not None:
             self._indexes[node.name] = result.index
         elif node.type is NodeType.COLLECTION and self.comparison is not None:

@@ -2,7 +2,7 @@
 
 | record | members |
 |---|---|
-| a tensor | those of the dump, `data_name` (`-1` without a file), `requires_grad` (`null` if the dump does not say) |
+| a tensor | those of the dump, `data_name` (`-1` without a file), `requires_grad` (`null` if unknown) |
 | a number, a text... | those of the dump, the value as `Max`, `Min`, `Mean` and `Norm`, its Python type as `dtype` |
 | a group of ranks | those of the dump, `data_name` |
 | nothing | `value`: `null` |
@@ -25,20 +25,21 @@ _MEMBERS = {
     PARAMETERS: ("parameters",),
     OUTPUT: ("output",),
 }
-"""Where the records of a part stand in the entry of a call; gradients of parameters are its members themselves."""
+"""The members of the entry of a call that contain the records of a part; gradients of parameters are its members
+themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How records are listed: with their digests; `is_old`: as in msprobe 8.1, which cuts floats to six digits behind
-    the point and does not tell `requires_grad`."""
+    """How records are listed: with their digests; `is_old`: as in msprobe 8.1, which writes floats with six decimals
+    and omits `requires_grad`."""
 
     with_digest: bool = False
     is_old: bool = False
 
     @property
     def dropped(self) -> frozenset[str]:
-        """Members of a record that are not listed."""
+        """Return the members of a record that are not listed."""
         return _DROPPED[self.with_digest, self.is_old]
 
     def text(self, value: object) -> str:
@@ -54,20 +55,20 @@ _DROPPED = {
 
 
 def text(value: object) -> str:
-    """Return a value as text without secrets; without single quotes, in which the plugin's page would end."""
+    """Return a value as text without secrets; without single quotes, which would end the string in the plugin's
+    page."""
     if isinstance(value, str):
         value = redaction.text(value)
     return _NOTHING if value is None else str(value).replace("'", "")
 
 
 def rounded(value: float) -> str:
-    """Return a float as msprobe 8.1 prints it: six digits behind the point, or behind that of a number with an
-    exponent."""
+    """Return a float as msprobe 8.1 prints it: with six decimals, for a number with an exponent in its mantissa."""
     return f"{value:.6e}" if "e" in str(value) else str(round(value, 6))
 
 
 def item(leaf: object, style: Style) -> Item:
-    """What is listed of one record of a dump.json."""
+    """Return the listed members of one record of a dump.json."""
     if leaf is None:
         return {"value": _NOTHING}
     if not isinstance(leaf, Mapping):
@@ -89,14 +90,14 @@ def item(leaf: object, style: Style) -> Item:
 
 
 def items(columns: Columns, call: int, entry: Any, style: Style) -> Iterator[tuple[int, str, Item]]:
-    """Yield row, name and content of each record of a call; `entry` is what dump.json has of the call."""
+    """Yield row, name and content of each record of a call; `entry` is the call's entry in dump.json."""
     for row in columns.rows(call):
         leaf = _leaf(entry, columns.part[row], columns.path_of(row))
         yield row, text(columns.row_name(row, call)), item(leaf, style)
 
 
 def _leaf(entry: Any, part: int, path: tuple[str, ...]) -> Any:
-    """Return the record at a path; the list around the gradient of one parameter is no part of it."""
+    """Return the record at a path; the list around the gradient of one parameter is not part of it."""
     for member in _MEMBERS.get(part, ("",)):
         node = entry.get(member) if member else entry
         for key in path:
@@ -127,7 +128,7 @@ def is_output(part: int) -> bool:
 
 
 def requires_grad(columns: Columns, row: int, entries: Mapping[str, Any]) -> bool | None:
-    """Return whether a tensor takes part in the training, as far as the dump says; msprobe writes it with PyTorch."""
+    """Return whether a tensor requires a gradient, as far as the dump contains it; msprobe writes it with PyTorch."""
     call = columns.call_of(row)
     leaf = _leaf(entries.get(columns.names[call]), columns.part[row], columns.path_of(row))
     said = leaf.get("requires_grad") if isinstance(leaf, Mapping) else None

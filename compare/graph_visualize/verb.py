@@ -101,7 +101,7 @@ def run(options: Options) -> int:
         return _write_merged(options, layouts)
     if options.golden_path is None and (options.layer_mapping or options.fuzzy):
         logger.warning("-lm and -fm apply to two dumps; they have no effect with only -tp")
-    from .draw import Request, draw_request  # here: the help of the command is there before numpy is
+    from .draw import Request, draw_request  # here: the help of the command does not need numpy
 
     request = Request(
         target=options.target_path,
@@ -116,7 +116,7 @@ def run(options: Options) -> int:
 
 
 def conclude(drawn: "Drawings", *, is_json: bool = False) -> int:
-    """Print the files and what was not drawn; returns the exit code."""
+    """Print the files and what was not drawn; return the exit code."""
     gaps = {
         Gap.UNREADABLE_DUMP: len(drawn.unreadable),
         Gap.NO_DUMP: len(drawn.absent),
@@ -144,7 +144,7 @@ def conclude(drawn: "Drawings", *, is_json: bool = False) -> int:
 
 
 def _draw_merged(request: "Request", layouts: Layouts) -> "Drawings":
-    """Draw the models that the ranks have together; their dumps are not kept."""
+    """Draw the models of the merged ranks; their dumps are not kept."""
     from msprobe.compare.parallel.merge import merge_sides
 
     from .draw import draw_request

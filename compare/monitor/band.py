@@ -38,14 +38,14 @@ class Limits:
     """
 
     jump: float = 4.0  # times the greatest deviation of the window
-    window: int = 24  # steps: heavy tails show in so many
+    window: int = 24  # steps: enough to show heavy tails
     learn: int = 16  # steps that are not judged: deviations grow tenfold a step as an optimizer begins
     resolutions: float = 2.0  # digits of both sides are rounded
     digits: float = 4.0  # resolutions: a difference that the files hardly show
-    targets: int = 3  # that leave in a step or soon after: a bias of pure noise jumps alone
+    targets: int = 3  # that leave in a step or soon after: a bias of pure noise leaves alone
     soon: int = 2  # steps: a fault of the first layer reaches others by its moments and weights
     alone: float = 1000.0  # times the window's greatest: evidence of one target alone
-    equal_steps: int = 16  # rounding shows itself in the first steps, not after so many
+    equal_steps: int = 16  # rounding becomes visible in the first steps, not after this number
     few_equal_steps: int = 3
     large: float = 1e-3  # no rounding of float32 begins so large
     first_step: float = 0.25  # bfloat16 moves the norm of no layer by that much in one step
@@ -169,7 +169,7 @@ def _is_evidence(measured: Sequence[Deviations], first: int) -> bool:
         return True
     if steps < LIMITS.equal_steps:
         return False
-    # Rounding at a rate that left everything before equal would hardly make as many differ at once.
+    # Rounding that left everything before equal would hardly make so many differ simultaneously.
     different = sum(int(differs(value).sum()) for value in at)
     compared = sum(value.size for value in at)
     before = sum(d.value[:, d.step < first].size for d in continuous)
@@ -265,7 +265,7 @@ def _mark(left: Array, rows: Array, columns: Array, out: Array) -> None:
 
 
 def only(of: Deviations, rows: Array) -> Deviations:
-    """Some targets of a series."""
+    """Return some targets of a series."""
     return Deviations(
         of.rank,
         of.kind,
@@ -296,7 +296,7 @@ def is_input(name: str) -> bool:
 
 
 def _size(value: Array) -> Array:
-    """Return magnitudes, 0 where they are unknown."""
+    """Return magnitudes, 0 if unknown."""
     size = np.abs(value)
     return np.where(np.isnan(size), 0.0, size)
 

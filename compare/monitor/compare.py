@@ -1,4 +1,4 @@
-"""Two monitors in, one answer out: pair, measure, judge, locate."""
+"""Compare two monitors: pair, measure, judge, locate."""
 
 from typing import Any
 

@@ -46,8 +46,8 @@ class Deviations:
     """One statistic of one kind of one rank.
 
     - `a`, `b`, `value`: float64, targets x columns
-    - `resolution`: up to this deviation the digits of the files, or float32, tell nothing: from `grain`, relative, and
-      `decimal`, absolute
+    - `resolution`: deviation up to which the digits of the files, or float32, are not evidence: from `grain`,
+      relative, and `decimal`, absolute
     """
 
     rank: int
@@ -63,9 +63,9 @@ class Deviations:
     grain: float
     decimal: float
     lone_rows: int = 0
-    """Rows of the kind that one side alone has, at the steps and of the targets that both have."""
+    """Rows of the kind that only one side has, at the steps and of the targets that both have."""
     empty: tuple[int, ...] = ()
-    """Return the targets whose tensors have no elements."""
+    """The targets whose tensors have no elements."""
 
 
 def finite_on_neither(of: Deviations) -> Array:
@@ -108,7 +108,7 @@ def deviations(paired: Paired) -> Iterator[Deviations]:
 def band_around(of: Deviations, row: int, part: slice, limit: Array) -> tuple[Array, Array]:
     """Return the range of A in which the deviation of a target is within `limit`; nan if unknown."""
     b = of.b[row, part]
-    with np.errstate(all="ignore"):  # of what is not finite nothing is known
+    with np.errstate(all="ignore"):  # nothing is known about non-finite values
         if of.statistic in _NORMS and of.kind != UPDATE:
             return np.asarray(b * np.exp(-limit)), np.asarray(b * np.exp(limit))
         scale = _scale_of(of, row, part)
@@ -191,8 +191,8 @@ def _without_elements(table: Table, row_of: Array) -> Iterator[int]:
 class _Places:
     """Positions of the rows of a table in a matrix of targets x columns.
 
-    `order` is None if they are in the order of that matrix, column by column; else the flat position of each row that
-    is used (`chosen`).
+    `order` is None if they are in the order of that matrix, column by column; otherwise the flat position of each row
+    that is used (`chosen`).
     """
 
     shape: tuple[int, int]

@@ -89,7 +89,7 @@ class Locator:
             self._depth = {name: len(modules) - at for name, at in self._depth.items()}
         self._last_micro_step = max((int(d.micro_step.max(initial=0)) for d in measured), default=0)
         of_kind = {d.kind: d.names for d in reversed(measured)}
-        # Of all kinds of parameters, unreduced gradients alone are written as a backward pass computes them.
+        # Of all kinds of parameters, only unreduced gradients are written in the order of the backward pass.
         parameters = of_kind.get("param_origin") or of_kind.get("grad_unreduced", ())[::-1]
         parameters = parameters or of_kind.get("grad_reduced", ())
         last = -1.0
@@ -192,7 +192,7 @@ class Locator:
         return (self._without_chance_weights(sure) or sure or ordered)[0]
 
     def _without_chance_weights(self, ordered: list[list[_Out]]) -> list[list[_Out]]:
-        """Return whether the weights of the step come first: if they are many, or all weights of a small net."""
+        """Return the stages without the weights of the step, unless they are many, or all weights of a small net."""
         if not ordered or ordered[0][0].stage is not stages.BEFORE_UPDATE or self.how.basis is Basis.EQUAL:
             return ordered
         names = {o.name for o in ordered[0]}
@@ -230,7 +230,7 @@ class Locator:
         """
         module = plain(name)
         if module in self._depth:
-            # An input is made outside its module, and its gradient is handed on there.
+            # An input is computed outside its module, and its gradient is used there.
             outer = module.rpartition(".")[0]
             return (module,) if not is_input(name) else (module, outer) if outer else ()
         path = name.split(".")[:-1]

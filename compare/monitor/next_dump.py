@@ -70,7 +70,7 @@ def _is_of_update(finding: MonitorDivergence) -> bool:
 
 
 def _patterns(module: str) -> Iterator[str]:
-    """Parts of names that the calls of a module have on either side; none for the network itself."""
+    """Yield parts of names that the calls of a module have on either side; none for the network itself."""
     path = [part for part in module.split(".") if part]
     while path and (path[0] == _REPLICATED or path[0] in _WRAPPERS):
         del path[0]

@@ -23,7 +23,7 @@ PICTURE = "monitor_compare.png"
 
 
 def write(result: Result, folder: Path) -> dict[str, Path]:
-    """Write everything, and return the paths; UsageError where that fails, or where an answer exists already."""
+    """Write everything, and return the paths; raise a UsageError if that fails, or if an answer exists already."""
     written = {"document": folder / SUMMARY, "page": folder / PAGE}
     texts = {folder / PAGE: page(result).encode("utf-8", "replace")}
     if result.finding is not None:
@@ -40,7 +40,7 @@ def write(result: Result, folder: Path) -> dict[str, Path]:
                 else:
                     logger.info("no picture: matplotlib is not installed; run `pip install 'msprobe-ms[monitor]'`")
             texts[folder / SUMMARY] = _json(as_object(document_of(result, files=written)))
-            for path, text in texts.items():  # the document last: all others exist where it does
+            for path, text in texts.items():  # the document last: if it exists, all others do
                 with replace_atomically(path) as file:
                     file.write(text)
     return written
@@ -49,7 +49,7 @@ def write(result: Result, folder: Path) -> dict[str, Path]:
 def _draw(result: Result, path: Path) -> bool:
     """Draw both sides and the deviation with its band, a row for each series; False without matplotlib."""
     try:
-        from matplotlib.figure import Figure  # an extra, and a second to load
+        from matplotlib.figure import Figure  # an extra that takes a second to load
     except ImportError:
         return False
     rows = len(result.curves)

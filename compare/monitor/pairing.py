@@ -35,7 +35,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Unmatched:
-    """Contents of a kind that one side alone has: `names` of targets, or `statistics`; without both the whole kind."""
+    """Contents of a kind that only one side has: `names` of targets, or `statistics`; without both the whole kind."""
 
     side: str
     rank: int
@@ -73,7 +73,7 @@ class PairedTable:
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """All counterparts, and what has none."""
+    """All counterparts, and the unmatched contents."""
 
     tables: tuple[PairedTable, ...]
     unmatched: tuple[Unmatched, ...]
@@ -101,7 +101,7 @@ def framework_free(kind: str, name: str) -> Hashable:
 
 
 def pair_targets(kind: str, a: Sequence[Target], b: Sequence[Target]) -> dict[int, int]:
-    """Number of a target of `a` -> number of the one of `b`; each at most once."""
+    """Return by number of a target of `a` the number of the one of `b`; each at most once."""
     found: dict[int, int] = {}
     keys: tuple[Callable[[Target], Hashable], ...] = (
         lambda target: target.name,
@@ -119,7 +119,7 @@ def pair_targets(kind: str, a: Sequence[Target], b: Sequence[Target]) -> dict[in
 
 
 def _unique(items: Iterable[tuple[int, Hashable]]) -> dict[Hashable, int]:
-    """Key -> number, of keys that one target alone has."""
+    """Return the number by key, for keys that only one target has."""
     found: dict[Hashable, int | None] = {}
     for number, key in items:
         found[key] = None if key in found else number
@@ -127,7 +127,7 @@ def _unique(items: Iterable[tuple[int, Hashable]]) -> dict[Hashable, int]:
 
 
 def _pair_cut(kind: str, a: Sequence[Target], b: Sequence[Target], found: dict[int, int]) -> None:
-    """Names of which one was cut in front: the longer ends in the shorter, and no other does."""
+    """Pair names one of which was shortened at its start: the longer ends with the shorter, and no other does."""
     rest_a = {n: _path(kind, t) for n, t in enumerate(a) if n not in found}
     taken = set(found.values())
     rest_b = {n: _path(kind, t) for n, t in enumerate(b) if n not in taken}
@@ -213,7 +213,7 @@ def _aligned(
             uncommon[side, kind, is_micro] = max(uncommon.get((side, kind, is_micro), 0), count)
     if not len(common) or not paired:
         return None
-    # Rows of the golden come in its order of execution.
+    # Rows of the golden are in its order of execution.
     order = sorted(paired.items(), key=lambda pair: pair[1])
     row_of_a = np.full(len(a.targets), -1)
     row_of_b = np.full(len(b.targets), -1)
@@ -238,7 +238,7 @@ def _columns(table: Table, wide: int) -> tuple[Array, Array]:
     """Return the distinct pairs of step and micro step as sorted numbers, and the pair of each row."""
     keys = table.step * wide + table.micro_step
     change = np.diff(keys)
-    if (change >= 0).all():  # as files are written: no sort of millions
+    if (change >= 0).all():  # in the order of the files: no sort of millions
         first = np.concatenate([[True], change > 0])[: len(keys)]
         return keys[first], np.cumsum(first) - 1
     distinct, of_row = np.unique(keys, return_inverse=True)

@@ -25,10 +25,10 @@ from .next_dump import next_dump
 from .pairing import Unmatched
 
 TARGETS = 60
-"""Targets besides the answer's whose curves a report shows."""
+"""Number of further targets whose curves a report has."""
 
 _MAX_KINDS = 12
-"""Kinds of values that are listed in a line."""
+"""Maximum number of kinds of values in a line."""
 
 
 def lines(result: Result) -> Iterator[str]:

@@ -52,7 +52,7 @@ class Options(AnswerFormat, ExitZero):
 def run(options: Options) -> int:
     """Read, compare, write, print the answer."""
     from msprobe.findings.document import printed
-    from msprobe.store.monitor.reader import read_output  # here: the help of the command is there before numpy is
+    from msprobe.store.monitor.reader import read_output  # here: the help of the command does not need numpy
 
     from .compare import compare_outputs
     from .output import document_of, write, write_report

@@ -158,7 +158,7 @@ class Located:
 
     @property
     def hint(self) -> "Hint | None":
-        """Return the known cause that `msprobe compare` prints of this finding; None where none fits."""
+        """Return the known cause that `msprobe compare` prints for this finding; None if there is none."""
         result = self.compared.result
         flow = None if result is None else flow_of(result)
         first = flow.first if flow is not None else result.first if isinstance(result, RequestResult) else None

@@ -76,7 +76,7 @@ def run(options: Options) -> int:
 def _diagnose(options: Options, golden: Path) -> int:
     config = options.write_config
     for path in (config, _golden(config)) if config is not None else ():
-        # Refused before anything is compared.
+        # Checked before anything is compared.
         if path.suffix != ".json":
             raise UsageError(
                 translated(
@@ -91,7 +91,7 @@ def _diagnose(options: Options, golden: Path) -> int:
                     f"--write-config {path}：文件已存在；请换一个文件，或删除它",
                 )
             )
-    from .page import document_of, page  # here: the help of the command is there before numpy is
+    from .page import document_of, page  # here: the help of the command does not need numpy
     from .walk import diagnose
 
     with TemporaryDirectory(prefix="msprobe-diagnose-") as temporary:

@@ -1,23 +1,23 @@
-"""What a report holds, as data: the contract between the commands, which fill it, and the page, which shows it.
+"""The content of a report, as data: the interface between the commands, which fill it, and the page, which displays it.
 
 A report is one HTML file: the built page with the data in it. The data are chunks of JSON, each compressed (zlib) and
-in base64, so that a page decodes only what it shows. Chunk 0 is the head (`Head`); everything else is reached by
-numbers of chunks in it.
+in base64, so that a page decodes only the chunks that it displays. Chunk 0 is the head (`Head`), which refers to all
+others by their numbers.
 
 | chunk | class | one for |
 |---|---|---|
 | head | `Head` | the report |
 | layout | `Layout` | every set of units whose calls have the same names and parents |
 | state | `State` | a unit |
-| details | `Details` | some hundred calls of a unit, one after the other |
+| details | `Details` | some hundred consecutive calls of a unit |
 | curves | list of `Curve` | one target of a monitor |
 | table | `Table` | a table |
 | messages | `findings.texts` | the report |
 
-A *unit* is one step of one rank. A *call* is known by its unit and its number in the unit's layout, in execution order.
-Columns stand for lists of calls: position i is call i. Numbers that are not finite are the texts "NaN", "Infinity" and
-"-Infinity". `None` is null; members that hold their default are left out. `Words` are a text, or a phrase: the list of
-its template and the values of its placeholders, which the page says in the reader's language.
+A *unit* is one step of one rank. A *call* is identified by its unit and its number in the unit's layout, in execution
+order. Columns are by call: position i is call i. Numbers that are not finite are the texts "NaN", "Infinity" and
+"-Infinity". `None` is null; members with their default are left out. `Words` are a text, or a phrase: the list of its
+template and the values of its placeholders, which the page displays in the reader's language.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from msprobe.findings.finding import Answer
 VERSION = 2
 
 VERDICTS = {"p": "pass", "w": "warning", "e": "error", "u": "unjudged", "h": "harmless", "n": "unmatched", ".": "none"}
-"""Letters of `State.verdicts`: of a call, the worst of its records; "." where a call has no records."""
+"""Letters of `State.verdicts`: for a call, the worst of its records; "." if a call has no records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Side:
 class Unit:
     """One step of one rank, and the numbers of its chunks.
 
-    `details` are pairs: the first call that a chunk of details may hold, and the chunk; sorted. `counts` are verdicts
-    of records by name. `first` is the unit's own first divergence, by call.
+    `details` are pairs: the first call that a chunk of details may contain, and the chunk; sorted. `counts` are
+    verdicts of records by name. `first` is the unit's own first divergence, by call.
     """
 
     label: str
@@ -74,7 +74,7 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class CurveSet:
-    """Curves of one target: the chunk that holds them, and what the page lists."""
+    """Curves of one target: the chunk that contains them, and the text of the page's list."""
 
     target: str
     stage: Words
@@ -85,7 +85,7 @@ class CurveSet:
 
 @dataclass(frozen=True, slots=True)
 class TableSet:
-    """A table's title, and the chunk that holds it."""
+    """A table's title, and the chunk that contains it."""
 
     title: Words
     chunk: int
@@ -96,7 +96,7 @@ class TableSet:
 class Head:
     """The head. `kind` is the command: compare, dump, overflow_check, check, monitor, config_check, flow, acc_check.
 
-    `statistics` are the names of the statistics of a tensor, in the order of the page. `merged` says why layouts of
+    `statistics` are the names of the statistics of a tensor, in the order of the page. `merged` is why layouts of
     several ranks (TP, PP, VPP) were merged or not. `calls` counts all units' calls, and `detailed` those whose records
     are in the report. `messages` is the chunk of `findings.texts`.
     """
@@ -125,12 +125,12 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Calls and how they are nested, in execution order.
+    """Calls and their nesting, in execution order.
 
-    `parents` are numbers of calls, -1 at the top. `kinds` are letters: m module, a API, p primitive, j jit,
-    o optimizer, c collective, k kernel, s saved value, g parameters' gradients, P parameters. `directions` are f, b or
-    "." for none. `micro` is the micro step of each call, empty where there is one. `golden` are names on the golden's
-    side, "" for equal ones; empty where all are.
+    `parents` are numbers of calls, -1 at the top. `kinds` are letters: m module, a API, p primitive, j jit, o
+    optimizer, c collective, k kernel, s saved value, g parameters' gradients, P parameters. `directions` are f, b or
+    "." for none. `micro` is the micro step of each call, empty if there is only one. `golden` are names on the golden's
+    side, "" for equal ones; empty if all are equal.
     """
 
     names: tuple[str, ...]
@@ -144,13 +144,13 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What was found at each call of a unit.
+    """The result for each call of a unit.
 
-    `excess` is, by call, the worst distance from the tolerance: 1 is at the tolerance, more is outside; null where
-    nothing was measured. `errors` is the worst relative error of the outputs, `noise` what of it noise explains.
-    `overflow` are letters: "." none, m medium, h high, c critical; empty where there is none; `golden_overflow` are the
-    golden's. `links` are (call, place, producing call, place): which recorded output an input is. Lists are empty
-    where no call has a value.
+    `excess` is, by call, the greatest difference in units of the tolerance: more than 1 is outside; null without
+    measures. `errors` is the greatest relative error of the outputs, `noise` the part of it that noise explains.
+    `overflow` are letters: "." none, m medium, h high, c critical; empty if there is none; `golden_overflow` are the
+    golden's. `links` are (call, place, producing call, place): the recorded output that is the same tensor as an input.
+    Lists are empty if no call has a value.
     """
 
     verdicts: str
@@ -177,8 +177,8 @@ class Tensor:
 class Record:
     """One record of a call. `part` is one of `store.record.PARTS`; `place` is `output.0`.
 
-    `measures` are the columns of the sheet by their titles; `limits` says what was allowed, `reasons` why the verdict
-    is what it is. `verdict` is a letter of `VERDICTS`.
+    `measures` are the columns of the sheet by their titles; `limits` is the allowed difference, `reasons` are the
+    reasons of the verdict. `verdict` is a letter of `VERDICTS`.
     """
 
     place: str
@@ -210,10 +210,9 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One number of a monitored target over the steps, in both runs, with the band in which two correct runs stay.
+    """One number of a monitored target over the steps, in both runs, with the band in which two correct runs remain.
 
-    `low` and `high` are the band around the golden, by step; empty where it is not known. `left` is the first step
-    outside.
+    `low` and `high` are the band around the golden, by step; empty if unknown. `left` is the first step outside.
     """
 
     statistic: str

@@ -1,4 +1,4 @@
-"""Chunks of a document, put into the built page: `page.html` is read, the data are written where its mark stands."""
+"""Insert chunks of a document into the built page: `page.html` is read, and the data are written at its mark."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from msprobe.base.phrase import Phrase
 from msprobe.findings.kind import Kind
 
 MARK = "<!-- msprobe report data -->"
-"""Stands once in the built page, inside its body, before the scripts."""
+"""Occurs once in the built page, inside its body, before the scripts."""
 
 
 def plain(value: Any) -> Any:
@@ -54,8 +54,8 @@ def _members(kind: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def text_of(value: Any) -> bytes:
-    """Return an object of `document` as JSON in UTF-8; a lone surrogate, which UTF-8 has not, is written as JSON
-    escapes it."""
+    """Return an object of `document` as JSON in UTF-8; a lone surrogate, which UTF-8 cannot represent, is escaped as in
+    JSON."""
     made = plain(value)
     text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
     try:
@@ -65,21 +65,20 @@ def text_of(value: Any) -> bytes:
 
 
 def packed(text: bytes) -> bytes:
-    """Return a JSON text as a chunk: compressed by zlib, in base64; ASCII without `<`, so it can stand in a page as it
-    is."""
+    """Return a JSON text as a chunk: compressed by zlib, in base64; ASCII without `<`, so it can be part of a page."""
     return base64.b64encode(zlib.compress(text, 6))
 
 
 def encoded(value: Any) -> bytes:
-    """Return a chunk that holds an object of `document`."""
+    """Return a chunk with an object of `document`."""
     return packed(text_of(value))
 
 
 def element(number: int, chunk: bytes) -> bytes:
-    """Return the element of the page that holds a chunk; a browser runs nothing in it."""
+    """Return the element of the page with a chunk; a browser does not execute its content."""
     return b'<script type="text/plain" id="chunk-%d">%b</script>\n' % (number, chunk)
 
 
 def unpacked(chunk: bytes) -> Any:
-    """What a chunk holds, as JSON's types."""
+    """Return the content of a chunk, as JSON types."""
     return json.loads(zlib.decompress(base64.b64decode(chunk)))

@@ -1,4 +1,4 @@
-"""The file of a report: the built page with chunks of data in it."""
+"""The file of a report: the built page with chunks of data."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ PAGE = Path(__file__).with_name("page.html")
 
 @dataclass
 class Chunks:
-    """The chunks of a report in the making, by number; equal ones are held once. 0 is left for the head."""
+    """The chunks of a report while it is written, by number; equal ones are stored once. 0 is reserved for the head."""
 
     held: list[bytes] = field(default_factory=list)
     _numbers: dict[bytes, int] = field(default_factory=dict)
@@ -33,19 +33,19 @@ class Chunks:
         return number
 
     def add(self, value: Any) -> int:
-        """Return the number of the chunk that holds an object of `document`."""
+        """Return the number of the chunk with an object of `document`."""
         return self.put(encoded(value))
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report that can be written: its head, and the chunks that the head names."""
+    """A report that can be written: its head, and the chunks that the head refers to."""
 
     head: Head
     chunks: Chunks
 
     def write(self, path: Path) -> None:
-        """Write the page; an older file is replaced. UsageError where that cannot be done."""
+        """Write the page; an older file is replaced. Raise a UsageError if writing fails."""
         before, after = _page()
         with writing(path, "give another file with -o"):
             make_folder(path.parent)
@@ -55,7 +55,7 @@ class Report:
                 file.write(after)
 
     def _elements(self) -> Iterable[bytes]:
-        from msprobe.findings.texts import texts  # here: all kinds and their translations, for a page only
+        from msprobe.findings.texts import texts  # here: all kinds and their translations are only needed for a page
 
         messages = self.chunks.add(texts())
         yield element(0, encoded(replace(self.head, messages=messages)))
@@ -64,12 +64,12 @@ class Report:
 
 
 def check_page() -> None:
-    """UsageError where the installation has no page, before anything is compared for it."""
+    """Raise a UsageError if the installation has no page, before anything is compared for it."""
     _page()
 
 
 def _page() -> tuple[bytes, bytes]:
-    """Return the page before and behind the place of the data."""
+    """Return the page before and after the place of the data."""
     try:
         text = PAGE.read_bytes()
     except OSError as err:
@@ -83,7 +83,7 @@ def _page() -> tuple[bytes, bytes]:
 
 
 def against(target: Path, golden: Path) -> Phrase:
-    """Return `A against B`, the title of a report: the names of the paths, with as many folders as tell them apart."""
+    """Return `A against B`, the title of a report: the names of the paths, with the folders that distinguish them."""
     ours, theirs = target.absolute().parts, golden.absolute().parts
     most = max(len(ours), len(theirs))
     size = next((size for size in range(1, most + 1) if ours[-size:] != theirs[-size:]), 1)
