@@ -90,10 +90,10 @@ class Request:
 
     `stack_file` is a stack.json elsewhere. `with_stack` shows the column of call stacks; None shows it if the target
     has stacks. `ranks` and `steps` select some of those of the sides; None means all. `read_as` reads both sides as
-    kernel dumps or as folders of npy files, whatever type is detected; `names` are golden names by the target's, for
-    npy files with other names there. `mapping` are the mapping files of the user. `workers` is the number of processes
-    for several jobs, None for one per core; `scheduler` is the address of a Dask cluster instead. `suffix` is a part of
-    the table's name. `limits` are those of noise; with `calibrate`, a trusted run in addition to the golden, they are
+    kernel dumps or as folders of npy files, for any detected type; `names` are golden names by the target's, for npy
+    files with other names there. `mapping` are the mapping files of the user. `workers` is the number of processes for
+    several jobs, None for one per core; `scheduler` is the address of a Dask cluster instead. `suffix` is a part of the
+    table's name. `limits` are those of noise; with `calibrate`, a trusted run in addition to the golden, they are
     computed first. `survey`: the agreement of each part is counted too. `html`: the outcomes have the data of a report.
     `tables`: the table of each job is written. `first_only`: dumps are read only if that can change which call is the
     first wrong one. `user_limits` are names to ignore, and tolerances of the user. `layouts` are the distributions of

@@ -145,7 +145,7 @@ def user_mapping(options: Mapping[str, object], prefix: str = "") -> UserMapping
     dict. None, False and an empty text: the option is missing. `prefix` precedes the option's name in messages (`--`,
     or `compare: `).
 
-    UsageError where a value, or the content of a file, cannot be meant.
+    Raise a UsageError if a value, or the content of a file, is invalid.
     """
     found: dict[str, Any] = {}
     for option in OPTIONS:
@@ -228,7 +228,7 @@ def _names(held: object, where: str, example: str) -> Mapping[str, str]:
     for key, value in _map(held, where, f"of names, for example `{example}`").items():
         if not (isinstance(key, str) and key and isinstance(value, str) and value):
             raise UsageError(f"{where}: {quoted(key)}: {quoted(value)}: both must be names, for example `{example}`")
-    return held  # type: ignore[return-value]  # every key and value was asked
+    return held  # type: ignore[return-value] # every key and value was checked
 
 
 def read_apis(path: Path) -> tuple[ApiRule, ...]:

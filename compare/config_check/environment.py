@@ -61,8 +61,8 @@ _NOTHING = "None"
 
 
 def is_npu(variables: Mapping[str, str]) -> bool:
-    """Return whether a run was on Ascend: by the name of any variable, as in msprobe. HCCL's are no evidence: MindSpore
-    sets `HCCL_CONNECT_TIMEOUT` when it is imported, also on a CPU."""
+    """Return whether a run was on Ascend: by the name of any variable, as in msprobe. HCCL's are not evidence:
+    MindSpore sets `HCCL_CONNECT_TIMEOUT` when it is imported, also on a CPU."""
     return any("ASCEND" in name for name in variables)
 
 

@@ -21,7 +21,7 @@ class Measures:
     | `cosine` | sum(t g) / (norm(t) norm(g)) | 1.0 | norms of both at most TINY: 1.0; of one: NaN |
     | `euclid` | norm(t - g) | 0.0 | |
     | `max_absolute` | max abs(t - g) | 0.0 | |
-    | `max_relative` | max abs((t - g) / g) | 0.0 | where g = 0, TINY is added to both |
+    | `max_relative` | max abs((t - g) / g) | 0.0 | if g = 0, TINY is added to both |
     | `within_1e_3`, `within_5e_3` | share of elements whose relative error is below 0.001, 0.005 | 1.0 | |
     | `excess` | max abs(t - g) / (absolute s + relative abs(g)), see standard.py | 0.0 | 0/0 is 0, x/0 infinity |
     | `beyond` | number of elements whose share of `excess` is above 1, and `mismatched` | 0 | |

@@ -1,6 +1,6 @@
 """The data of a tensor in a dump: its identity, and its origin.
 
-Two records are the same tensor if an identity of theirs is equal. Identities contain the digest, or without one the
+Two records are the same tensor if one of their identities is equal. Identities contain the digest, or without one the
 statistics; they differ in the operations that leave them unchanged.
 
 | identity | equal for | where |

@@ -41,7 +41,7 @@ MOST = 16_000_000
 """Maximum number of cells of a band, 128 MB per table."""
 
 AMONG = 100_000
-"""Product of the numbers of calls of two groups above which they have no counterpart: none of so many is
+"""Product of the numbers of calls of two groups above which they have no counterpart: none of that many is
 distinctive."""
 
 LEAST_LIKENESS = 0.5

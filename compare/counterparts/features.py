@@ -174,7 +174,7 @@ class Features:
         known = [tensor.weight for tensor in (tensors.parameters if is_module else tensors.inputs)]
         prints = sorted(str(one) for one in known if one is not None and (is_module or one in self._weights))
         self.own_values[at] = numbers.of(("prints", *prints)) if prints else 0
-        numeric = sorted(float(v) for v in tensors.values if _is_number(v))  # type: ignore[arg-type]  # asked before
+        numeric = sorted(float(v) for v in tensors.values if _is_number(v))  # type: ignore[arg-type] # checked before
         self.arguments[at] = numbers.of(("arguments", *numeric))
         for k, tensor in enumerate(tensors.inputs[:INPUTS]):
             self.ins[at, k] = _numbers(tensor)

@@ -434,8 +434,8 @@ class Graph:
 
     @cached_property
     def constant_calls(self) -> frozenset[int]:
-        """Return the forward calls whose results depend on no data: no parameter, and no leaf but those of one
-        number."""
+        """Return the forward calls whose results do not depend on data: on parameters, or on leaves with different
+        elements."""
         columns, found = self.columns, set[int]()
 
         def is_constant(row: int) -> bool:
@@ -455,10 +455,10 @@ class Graph:
         return (row for row in self.inputs(back) if self._owner_of_gradient(row) == made)
 
     def contributions(self, row: int) -> tuple[list[int], bool]:
-        """What an incoming gradient of a backward call is the sum of: the rows of its users' input gradients.
+        """Return the rows of the input gradients of which an incoming gradient of a backward call is the sum.
 
-        The second says whether each recorded user has one: then the sum is whole, if nothing unrecorded used the
-        tensor.
+        The second value is whether each recorded user has one: then the sum is complete, if no unrecorded operation
+        used the tensor.
         """
         if (known := self._contributions.get(row)) is None:
             known = self._contributions[row] = self._found_contributions(row)

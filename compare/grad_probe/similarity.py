@@ -30,7 +30,7 @@ class DtypeError(DumpError, TypeError):
 class Similarities:
     """The share of equal signs: for each parameter a value for each of `steps`, and the share of all elements.
 
-    NaN where a parameter is in only one of the outputs at a step.
+    NaN if a parameter is in only one of the outputs at a step.
     """
 
     steps: tuple[int, ...]

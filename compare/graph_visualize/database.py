@@ -102,7 +102,7 @@ class Database:
         retried(lambda: self.connection.executescript(_SCHEMA))
 
     def add_nodes(self, nodes: Iterable[NodeRow]) -> None:
-        """Append nodes, some at once."""
+        """Append nodes, several at a time."""
         self._insert("tb_nodes", len(NodeRow._fields), nodes)
 
     def add_stacks(self, stacks: Iterable[tuple[str, str]]) -> None:

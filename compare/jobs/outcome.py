@@ -426,7 +426,7 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         table = rows(comparison, located, with_stack)
         colors: Iterator[str | None] | None = None
         if highlight:
-            from msprobe.compare.tables.highlight import colored  # here, as below: what writes one kind of table
+            from msprobe.compare.tables.highlight import colored  # here, as below: modules that write one kind of table
 
             # Only a sheet reads colors; otherwise they would be kept until the end.
             both = tee(colored(comparison, shown, table), 2 if request.format == "xlsx" else 1)

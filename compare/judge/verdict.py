@@ -27,7 +27,7 @@ be judged may be equal, so `unjudged` is less severe than a difference."""
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one pair, with reasons unless it is a plain pass, and a cause where there is no verdict."""
+    """The verdict on one pair, with reasons unless it is a plain pass, and a cause if there is no verdict."""
 
     grade: Grade
     reasons: Reasons = ()

@@ -79,7 +79,7 @@ def _update_difference(one: UpdateDifference) -> Phrase:
     return phrase("{text} (or {others}; these steps cannot distinguish them)", text=text, others=others)
 
 
-_MAX_EXPLANATIONS = 2  # explanations that are listed besides the one that counts
+_MAX_EXPLANATIONS = 2  # explanations that are listed in addition to the decisive one
 
 
 def _explanation(one: Explanation) -> Phrase:

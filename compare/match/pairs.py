@@ -155,14 +155,14 @@ class Notes:
 class Pairs(Sequence[CallPair]):
     """Every call of both dumps once, and every record of both once, in the target's execution order.
 
-    Only where parameters are fused on one side a call, or a record, stands in several pairs.
+    Only if parameters are fused on one side, a call or a record is in several pairs.
 
-    | column | one entry per | holds |
+    | column | one entry per | content |
     |---|---|---|
-    | `target_calls`, `golden_calls` | pair of calls | the call's place in its dump, -1 where a side has none |
-    | `by` | pair of calls | what made it a pair; empty where a side has none |
+    | `target_calls`, `golden_calls` | pair of calls | the call's place in its dump, -1 if a side has none |
+    | `by` | pair of calls | how it was matched; empty if a side has none |
     | `starts` | pair of calls, and one | its records' pairs are `starts[n]` to `starts[n + 1]` |
-    | `target_rows`, `golden_rows` | pair of records | the record's row in `Dump.columns`, -1 where a side has none |
+    | `target_rows`, `golden_rows` | pair of records | the record's row in `Dump.columns`, -1 if a side has none |
     """
 
     target: Dump

@@ -9,8 +9,8 @@ They are those of the older tool. For elements a and b:
 | relative | abs(a - b) / max(abs(a), abs(b)), between 0 and 2; 0 if both are 0 |
 | within t | abs(a - b) <= t max(abs(a), abs(b)) |
 
-Integers and booleans are subtracted exactly, whatever their widths and signs. Pairs of float32 are computed in float32
-(whose roundings the older tool prints), if the difference is in range; float16 as float32; all others in float64 or the
+Integers and booleans are subtracted exactly, for any widths and signs. Pairs of float32 are computed in float32 (whose
+roundings the older tool prints), if the difference is in range; float16 as float32; all others in float64 or the
 complex type of the two. If NaN or an infinity is on one side only, or two infinities differ, the element is in no
 share, and the greatest errors are NaN (with a NaN there) or infinite.
 """

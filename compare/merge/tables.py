@@ -134,7 +134,7 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
 
 
 def _to_the_end(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Cell]]:
-    """Yield the rows that have cells; after many that have none, the sheet has ended, whatever the number of its last
+    """Yield the rows that have cells; after many that have none, the sheet has ended, for any number of its last
     row."""
     empty = 0
     for row in map(_filled, rows):

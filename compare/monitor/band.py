@@ -51,7 +51,7 @@ class Limits:
     first_step: float = 0.25  # bfloat16 moves the norm of no layer by that much in one step
     passing_steps: int = 3
     passing_size: float = 0.1  # of a norm: one element of a batch of 16; up to 0.07 in clean pairs of 500 steps
-    passing_rest: float = 0.5  # of what it was, and at most twice: a fault of a backward pass stays
+    passing_rest: float = 0.5  # relative to its value, and at most twice: a fault of a backward pass is permanent
     passing_wider: float = 10.0  # the band, for as many steps as it is learned from: weights follow the jump
     passing_steady: float = 0.2  # of the targets: by chance few stay
     faint: float = 2.0  # of the window's greatest: for the update before a step that leaves
@@ -76,7 +76,7 @@ class Bands:
     unsteady: frozenset[Series] = frozenset()
 
     def limit(self, of: Deviations, first: int = 0, last: int | None = None) -> Array:
-        """Return the half width of the band, targets x the columns from `first` to before `last`; nan where nothing is
+        """Return the half width of the band, targets x the columns from `first` to before `last`; nan if nothing is
         judged."""
         last = len(of.step) if last is None else last
         if self.basis is Basis.EQUAL:
@@ -93,7 +93,7 @@ class Bands:
         return np.asarray(limit)
 
     def _of_clean(self, of: Deviations) -> Array:
-        """Return the maximum deviation of the clean pair up to a window after each step; nan where it has no values."""
+        """Return the maximum deviation of the clean pair up to a window after each step; nan if it has no values."""
         found = np.full(of.value.shape, np.nan)
         clean = self.calibrated.get((of.rank, of.kind, of.statistic))
         if clean is None:
@@ -169,7 +169,7 @@ def _is_evidence(measured: Sequence[Deviations], first: int) -> bool:
         return True
     if steps < LIMITS.equal_steps:
         return False
-    # Rounding that left everything before equal would hardly make so many differ simultaneously.
+    # Rounding that left everything before equal would hardly make that many differ simultaneously.
     different = sum(int(differs(value).sum()) for value in at)
     compared = sum(value.size for value in at)
     before = sum(d.value[:, d.step < first].size for d in continuous)

@@ -80,7 +80,7 @@ def finite_on_neither(of: Deviations) -> Array:
 
 
 def finite_on_one_side(of: Deviations, first: int = 0, last: int | None = None) -> Array:
-    """Return the numbers that are not finite on one side, or on both sides in different ways: they differ, whatever the
+    """Return the numbers that are not finite on one side, or on both sides in different ways: they differ, for any
     band."""
     part = slice(first, last)
     found = np.isinf(of.value[:, part])

@@ -156,7 +156,7 @@ def _path(kind: str, target: Target) -> tuple[str, ...]:
 
 
 def pair_outputs(a: Output, b: Output) -> Paired:
-    """Pair the outputs of two monitors. Single processes of both sides are paired, whatever their numbers."""
+    """Pair the outputs of two monitors. Single processes of both sides are paired, with any numbers."""
     alone = len(a.ranks) == len(b.ranks) == 1
     ranks = [(ra, rb) for ra in a.ranks.values() for rb in b.ranks.values() if alone or ra.rank == rb.rank]
     tables: list[PairedTable] = []

@@ -1,4 +1,5 @@
-"""Why a difference is harmless: what is computed from it agrees, nothing uses it, or nothing of that is compared."""
+"""Reasons why a difference is harmless: results computed from it agree, it is not used, or no such result is
+compared."""
 
 from collections.abc import Iterable
 

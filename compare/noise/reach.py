@@ -517,8 +517,8 @@ def consequences(
     certain.
 
     This applies only to arguments, and to tensors that different calls of the two sides, or no calls, produced: a call
-    that computes something else does so whatever the consequence, and so does one with another argument, unless its
-    effect dies out. A mask in two forms is the cause only if there is no other.
+    that computes something else does so with any consequence, and so does one with another argument, unless its effect
+    dies out. A mask in two forms is the cause only if there is no other.
     """
     reach = _Reach(aligned, states, unmatched)
     gradients = _differing_gradients(aligned, states)

@@ -33,7 +33,7 @@ LIMIT_OF_PARTS = 1e-5
 
 
 class Consequence(IntFlag):
-    """What is known of a call that only one side makes; flags, as several tensors may be computed from it."""
+    """The known consequences of a call that only one side makes; flags, as several tensors may be computed from it."""
 
     NONE = 0
     """No recorded call uses its results, and the cell around it returns other tensors."""

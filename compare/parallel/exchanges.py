@@ -67,8 +67,8 @@ def exchanges_of(ranks: Sequence[RankDump], model: frozenset[int], *, has_stages
 
 
 _INTERNAL = re.compile(r"File (.*?/torch/)distributed/(?:fsdp|_composable|tensor)/")
-"""Code that gathers, scatters and reduces the parameters of a distributed model in PyTorch; before it, where PyTorch is
-installed."""
+"""Code that gathers, scatters and reduces the parameters of a distributed model in PyTorch; before it, the folder of
+PyTorch."""
 
 
 def internal_calls(rank: RankDump) -> frozenset[str]:

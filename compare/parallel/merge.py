@@ -41,7 +41,7 @@ class Merged:
     """The paths of both sides after merging, and the findings; `golden` is None if there is only one side.
 
     findings : one of each kind, side and copy of the model, with its first place.
-    suspects : shards that differ from the golden, by rank; they matter where the whole tensors differ.
+    suspects : shards that differ from the golden, by rank; they matter if the whole tensors differ.
     """
 
     target: Path
@@ -252,7 +252,7 @@ def _root(root: Path, one: _Side, sides: Sequence[_Side]) -> Path:
 
 
 def _wholes(models: Sequence[_Model], golden: Mapping[str, Any] | None) -> dict[Key, Any]:
-    """Return the merged entries of the golden, by key; empty if they are not known yet, or there is no golden."""
+    """Return the merged entries of the golden, by key; empty if they are unknown yet, or there is no golden."""
     return {} if golden is None else {call.key: golden.get(call.name) for call in models[-1].chain.calls}
 
 

@@ -94,9 +94,9 @@ class _At:
 class EntryMerger:
     """Merges the entries of calls.
 
-    `ranks` are the numbers of the ranks; `tensors` reads and writes elements, None where statistics alone are merged.
-    `is_golden`: they are of the trusted side; `is_ours`: their statistics were summed in float64. `has_shards`:
-    tensors are distributed, as their records tell; `shares_batch`: each rank has its share of the batch.
+    `ranks` are the numbers of the ranks; `tensors` reads and writes elements, None if only statistics are merged.
+    `is_golden`: they are of the trusted side; `is_ours`: their statistics were summed in float64. `has_shards`: tensors
+    are distributed, according to their records; `shares_batch`: each rank has its share of the batch.
     """
 
     def __init__(

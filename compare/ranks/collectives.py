@@ -6,7 +6,7 @@ Calls that communicate, with group, root and other rank from their arguments:
 |---|---|
 | torch.distributed, MindSpore's communication.comm_func, ops.communication | `Distributed.all_reduce.0.forward` |
 | mindspore.mint.distributed | `MintDistributed.all_reduce.0.forward` |
-| mindspore.ops, held by a cell | `Primitive.reduce.AllReduce.0.forward`, and its backward |
+| mindspore.ops, as an attribute of a cell | `Primitive.reduce.AllReduce.0.forward`, and its backward |
 
 The backward of the others is recorded as passing a gradient on, so it exchanges nothing (how-to/comparing/ranks.md).
 

@@ -5,7 +5,7 @@ recomputed - generated of tokens that generation sampled, the estimators of KL(g
 Schulman, "Approximating KL divergence" (2020):
 
 | k1 | mean of -x | without bias, large variance |
-| k2 | mean of x^2 / 2 | small variance, biased if the two are far apart |
+| k2 | mean of x^2 / 2 | small variance, biased if the two differ much |
 | k3 | mean of exp(x) - 1 - x | without bias and never negative |
 
 Rounding. A log-prob is a logit (5 to 30 in size) minus the logarithm of a sum. float32 has a relative step of 2^-24 =

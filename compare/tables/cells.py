@@ -156,7 +156,7 @@ _COUNT = len(NAMES)
 
 
 class Side:
-    """The records of one side of a comparison, as cells. A row of -1 is no record."""
+    """The records of one side of a comparison, as cells. A row of -1 means no record."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -259,7 +259,7 @@ class Side:
         return found
 
     def optional(self, name: str, rows: Sequence[int]) -> list[Cell]:
-        """Return an optional statistic of records, or their layout; empty where there is none."""
+        """Return an optional statistic of records, or their layout; empty if there is none."""
         if name == "layout":
             return [str(self._columns.layout.get(row, "")) for row in rows]
         if (column := self._columns.shares.get(name)) is None:

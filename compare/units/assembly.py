@@ -154,7 +154,7 @@ class Assembly:
     def _meeting(
         self, members: Sequence[tuple[int, int]], units: Mapping[int, int], summaries: Mapping[int, RankSummary]
     ) -> Meeting | None:
-        """Return one exchange of several ranks; None where fewer than two of its calls are shown."""
+        """Return one exchange of several ranks; None if fewer than two of its calls are displayed."""
         calls = [(units[rank], self.packed[units[rank]].exchanges[place]) for rank, place in members]
         shown = tuple(dict.fromkeys(call for call in calls if call[1] >= 0))
         rank, place = members[0]

@@ -45,7 +45,7 @@ def state_of_dump(calls: UnitCalls) -> UnitState:
 
 
 def overflow_of(side: Side) -> str:
-    """Return the letters of one side's calls by number; empty where there are none."""
+    """Return the letters of one side's calls by number; empty if there are none."""
     found = levels(side.dump.columns, OF_ALL_VALUES)
     if not any(found):
         return ""
@@ -148,7 +148,7 @@ class Distances:
 
 
 def _by_call(comparison: Comparison, values: Floats) -> Floats:
-    """Return the greatest value of each call's records; NaN where none has one."""
+    """Return the greatest value of each call's records; NaN if none has one."""
     found = np.full(len(comparison.pairs), -math.inf)
     known = ~np.isnan(values)
     np.maximum.at(found, comparison.pairs.call_of[known], values[known])

@@ -335,7 +335,7 @@ def _reply(work: Callable[[], Any]) -> bytes:
         try:
             packed = pickle.dumps(Raised(error, text))
             pickle.loads(packed)
-        except Exception:  # whatever a foreign class does when it is pickled; its message still arrives
+        except Exception:  # for any behavior of a foreign class when it is pickled; its message still arrives
             packed = pickle.dumps(Raised(RuntimeError(f"{type(error).__name__}: {error}"), text))
         return packed
 
