@@ -166,10 +166,10 @@ def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) 
             raise DumpError(f"{path}: {name} is of {code}, which numpy does not support; save it with another dtype")
         return read_array(path, [extent], np.dtype(known), shape, is_bfloat16=code == "BF16")
 
-    return Parameter(name, str(packed) or _spelled(code), shape, load)
+    return Parameter(name, str(packed) or _dtype_name(code), shape, load)
 
 
-def _spelled(code: str) -> str:
+def _dtype_name(code: str) -> str:
     """Return `float32` for `F32`, `bfloat16` for `BF16`; an unknown code unchanged."""
     letters = code.rstrip("0123456789")
     return f"{_SPELLED[letters]}{code[len(letters) :]}" if letters in _SPELLED and code in _DTYPES else code.lower()

@@ -137,7 +137,7 @@ def recognize(
     for name in list(sides[0].free):
         if partner := _by_layer(name, *sides, layers):
             take(partner)
-    for pair in list(_what_is_left(*sides)) if found else ():
+    for pair in list(_only_remaining(*sides)) if found else ():
         take(pair)
     return found
 
@@ -221,7 +221,7 @@ def _by_layer(name: str, target: _Side, golden: _Side, layers: _Layers) -> Recog
     return None
 
 
-def _what_is_left(target: _Side, golden: _Side) -> Iterator[Recognized]:
+def _only_remaining(target: _Side, golden: _Side) -> Iterator[Recognized]:
     """Yield the remaining ones, if both sides have one each of the same kind: own name, as in PyTorch, and shape."""
     ours, theirs = (
         [((side.places[name][0].own, one.shape), name) for name, one in side.free.items()] for side in (target, golden)

@@ -97,7 +97,7 @@ class RequestResult:
         if group not in self._firsts:
             from msprobe.compare.ranks.search import first_over_ranks
 
-            self._firsts[group] = first_over_ranks(_stories(ranks_of(self)[group]))
+            self._firsts[group] = first_over_ranks(_rank_summaries(ranks_of(self)[group]))
         return self._firsts[group]
 
     @cached_property
@@ -262,5 +262,5 @@ def ranks_of(result: RequestResult) -> dict[Group, dict[int, Outcome]]:
     return found
 
 
-def _stories(outcomes: Mapping[int, Outcome]) -> "dict[int, RankSummary]":
+def _rank_summaries(outcomes: Mapping[int, Outcome]) -> "dict[int, RankSummary]":
     return {rank: outcome.rank_summary for rank, outcome in outcomes.items() if outcome.rank_summary is not None}

@@ -54,15 +54,15 @@ def limits_phrase(limits: Limits) -> Phrase:
     return phrase("{text}; its trusted run itself has a first wrong call: {names}", text=text, names=names)
 
 
-def say_value(value: object) -> Words:
+def value_phrase(value: object) -> Words:
     """Return a value of a record."""
     if isinstance(value, TensorLook):
-        return phrase("a tensor {dtype}{shape}", dtype=value.dtype, shape=say_shape(value.shape))
+        return phrase("a tensor {dtype}{shape}", dtype=value.dtype, shape=shape_text(value.shape))
     text = repr(value)
     return text if len(text) <= _MAX_VALUE else text[: _MAX_VALUE - 3] + "..."
 
 
-def say_shape(shape: object) -> str:
+def shape_text(shape: object) -> str:
     """Return `[2, 16]`, as in the sheet."""
     return str(list(shape)) if isinstance(shape, tuple | list) else "None"
 
@@ -152,7 +152,7 @@ def _where(r: Reason) -> Phrase:
 
 
 def _shapes(r: Reason) -> Phrase:
-    return phrase("Shapes differ: {target}, golden {golden}", target=say_shape(r.target), golden=say_shape(r.golden))
+    return phrase("Shapes differ: {target}, golden {golden}", target=shape_text(r.target), golden=shape_text(r.golden))
 
 
 def _integers(r: Reason) -> Phrase:
@@ -181,18 +181,23 @@ def _residual(r: Reason) -> Phrase:
 
 _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     Why.VALUES: lambda r: phrase(
-        "{place} is {target}, golden {golden}", place=r.name, target=say_value(r.target), golden=say_value(r.golden)
+        "{place} is {target}, golden {golden}",
+        place=r.name,
+        target=value_phrase(r.target),
+        golden=value_phrase(r.golden),
     ),
     Why.SHAPES: _shapes,
     Why.SHAPES_TURNED: lambda r: phrase(
         "{shapes}; within the standard after {r.name}, which can be declared in a data mapping", shapes=_shapes(r), r=r
     ),
-    Why.SHAPES_CUT: lambda r: phrase("{shapes}; compared in {part}", shapes=_shapes(r), part=say_shape(r.at)),
+    Why.SHAPES_CUT: lambda r: phrase("{shapes}; compared in {part}", shapes=_shapes(r), part=shape_text(r.at)),
     Why.SHAPES_FLATTENED: lambda r: phrase(
-        "{shapes}; compared in {part} of the flattened tensors", shapes=_shapes(r), part=say_shape(r.at)
+        "{shapes}; compared in {part} of the flattened tensors", shapes=_shapes(r), part=shape_text(r.at)
     ),
     Why.SHAPES_OF_FILES: lambda r: phrase(
-        "Shapes of the files differ: {target}, golden {golden}", target=say_shape(r.target), golden=say_shape(r.golden)
+        "Shapes of the files differ: {target}, golden {golden}",
+        target=shape_text(r.target),
+        golden=shape_text(r.golden),
     ),
     Why.NO_COMMON_ELEMENT: "The tensors have no common element",
     Why.DTYPES: lambda r: phrase(

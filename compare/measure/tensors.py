@@ -97,7 +97,7 @@ def measure(target: Tensor, golden: Tensor, standard: Standard, dtype: str = "")
     for t, g in pieces:
         found.append(block(t, g, scale, rule))
         scale = found[-1].scale
-    _hold_against(scale, found, pieces, rule)
+    _rescale_shares(scale, found, pieces, rule)
     return _together(found, pieces, unit, names[0] == names[1])
 
 
@@ -161,7 +161,7 @@ def _part(side: Tensor, start: int, stop: int) -> Array:
     return np.require(part, part.dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _hold_against(scale: float, found: list[Block], pieces: Pieces, rule: Rule) -> None:
+def _rescale_shares(scale: float, found: list[Block], pieces: Pieces, rule: Rule) -> None:
     """Convert every share that counts to the final scale.
 
     Until the greatest golden element was read, the scale was smaller and shares were too great. Such a block is

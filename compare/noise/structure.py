@@ -74,7 +74,7 @@ class Structure:
     def _consequence(self, side: int, call: int) -> Consequence:
         graph, found = self._aligned.graphs[side], Consequence.NONE
         is_backward = graph.names[call].direction == "backward"
-        following = self._gradients_behind if is_backward else self._users
+        following = self._uses_of_gradient if is_backward else self._users
         for row in graph.outputs(call):
             for one in self._returned[side].get(graph.alias(row), ()):
                 found |= self._of_pair(one)
@@ -170,7 +170,7 @@ class Structure:
                 if (pair := pair_of[returned]) >= 0:
                     yield self._of_pair(pair)
 
-    def _gradients_behind(self, side: int, row: int) -> Iterator[Consequence]:
+    def _uses_of_gradient(self, side: int, row: int) -> Iterator[Consequence]:
         """Yield the consequence of an input gradient of a backward call: that of the gradients to which it is added."""
         graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
         argument = graph.argument(row)

@@ -297,7 +297,7 @@ class _Call:
             return self._unmerged(kinds.NOT_KNOWN, records[0], at, shapes[0])
         if not self._is_copy(at):
             return self._unmerged(kinds.PART_OF_A_SUM, records[0], at, shapes[0])
-        return self._astray(records, others, at, arrays)
+        return self._most_different_copy(records, others, at, arrays)
 
     def _without_copies(
         self, records: Sequence[Record], others: Sequence[Record], arrays: Sequence[Array] | None
@@ -359,7 +359,7 @@ class _Call:
         parameters of cells. Gradients of parameters, and results of functions inside a cell, may still be added up."""
         return self._is_cell and at.part != "parameters_grad"
 
-    def _astray(
+    def _most_different_copy(
         self, records: Sequence[Record], others: Sequence[Record], at: _At, arrays: Sequence[Array] | None
     ) -> Record:
         """Return the copy that differs most from the other side, so that a comparison reports it."""

@@ -103,7 +103,7 @@ def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, P
         output = request.output / f"step_{step}"
         requested = replace(request, steps=None, target=target[step], golden=golden[step], output=output)
         try:
-            results[step] = _behind(results, compare_flows(requested))
+            results[step] = _after_earlier_steps(results, compare_flows(requested))
         except MsprobeError as err:
             missing.append(phrase("step {step} not compared: {cause}", step=step, cause=" ".join(str(err).split())))
     if not results:
@@ -111,7 +111,7 @@ def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, P
     return Stepwise(results, tuple(missing))
 
 
-def _behind(before: dict[int, FlowResult], result: FlowResult) -> FlowResult:
+def _after_earlier_steps(before: dict[int, FlowResult], result: FlowResult) -> FlowResult:
     """Return the result of one step in view of the results of earlier steps."""
     first = result.first
     if first is None or first.finding is None or first.finding.kind is not kinds.PARAMETERS or not before:

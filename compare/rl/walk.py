@@ -57,7 +57,7 @@ def walk(items: Iterable[Item]) -> tuple[Seen, ...]:
 def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
     """Return the role of an item that differs, by the items of its step and rank, and all earlier differences."""
     if item.part == UNKNOWN:
-        return _of_dump(item, here, differing) if item.finding else _behind(item, differing, "open")
+        return _of_dump(item, here, differing) if item.finding else _with_unknown_inputs(item, differing, "open")
     part = FLOW[item.part]
     reads = names(part.reads)
     keys = [seen for seen in here if seen.item.kind == "key"]
@@ -107,12 +107,12 @@ def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> See
         alike, earlier = [other.name for other in stages if call_of(other) == call_of(item)], []
     else:
         before = stages[-1:] if item.is_placed else []
-        seen = _behind(item, [*before, *(differing[:1] if item.is_placed else earlier)], "open")
+        seen = _with_unknown_inputs(item, [*before, *(differing[:1] if item.is_placed else earlier)], "open")
         return replace(seen, role="received" if stages else seen.role)
-    return Seen(item, "received", tuple(alike)) if alike else _behind(item, earlier, "begins")
+    return Seen(item, "received", tuple(alike)) if alike else _with_unknown_inputs(item, earlier, "begins")
 
 
-def _behind(item: Item, differing: Sequence[Item], otherwise: Role) -> Seen:
+def _with_unknown_inputs(item: Item, differing: Sequence[Item], otherwise: Role) -> Seen:
     """Return the role of an item with unknown inputs."""
     if not differing:
         return Seen(item, otherwise)

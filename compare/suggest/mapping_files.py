@@ -153,7 +153,7 @@ class _Files:
                 rules[self._class_name(outer)][ours][other] += 1
         for type_name, ours, other in self._functions():
             rules[type_name][ours][other] += 1
-        for type_name, ours in self._astray(rules):
+        for type_name, ours in self._with_wrong_counterparts(rules):
             rules[type_name][ours] = Counter({NOTHING: 1})
         lines = []
         for type_name, children in sorted(rules.items()):
@@ -193,7 +193,7 @@ class _Files:
         met = [pair for calls, theirs in places for pair in zip(calls, theirs.get(other, ()), strict=False)]
         return len(met) if all(self._golden_of.get(a, NONE) == b for a, b in met) else -1
 
-    def _astray(self, rules: Rules) -> set[tuple[str, str]]:
+    def _with_wrong_counterparts(self, rules: Rules) -> set[tuple[str, str]]:
         """Return class and own name of the functions of which a call, forward or backward, would get a wrong
         counterpart by the rules.
 

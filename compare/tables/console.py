@@ -83,7 +83,7 @@ def answer_of(comparison: Comparison, located: Located, most: int | None = None)
 def _judged(comparison: Comparison) -> Iterator[Words]:
     """Yield the counts of every verdict, and the causes of missing verdicts."""
     mode = phrase(comparison.mode)
-    yield phrase("{counts} (compared by {mode})", counts=counts_said(comparison.counts), mode=mode)
+    yield phrase("{counts} (compared by {mode})", counts=counts_phrase(comparison.counts), mode=mode)
     yield from why_unjudged(comparison)
     yield from _structure(comparison)
 
@@ -98,7 +98,7 @@ def notes(comparison: Comparison) -> Iterator[Words]:
 
 def counted(comparison: Comparison) -> Words:
     """Return the counts of every verdict."""
-    return phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_said(comparison.counts))
+    return phrase("{mode} compared: {counts}", mode=phrase(comparison.mode), counts=counts_phrase(comparison.counts))
 
 
 def why_unjudged(comparison: Comparison) -> Iterator[Words]:
@@ -167,7 +167,7 @@ def harmless_calls(comparison: Comparison) -> list[int]:
     ]
 
 
-def counts_said(counts: Mapping[Grade, int]) -> Words:
+def counts_phrase(counts: Mapping[Grade, int]) -> Words:
     """Return `12 pass, 1 warning, 0 error, 3 unjudged`."""
     each = [phrase("{number} {grade}", number=counts.get(grade, 0), grade=grade) for grade in GRADES]
     return joined(each, "{before}, {after}")

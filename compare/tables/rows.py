@@ -101,7 +101,7 @@ class _Rows:
             found = self._comparison.measures
             measured = [tensor_cells(self._pairs.pair(row), found.get(row)) for row in range(start, stop)]
             *measures, accuracy, message = zip(*measured, strict=True)
-            columns += [*measures, *zip(*self._eight(start, t, g), strict=True), accuracy, message]
+            columns += [*measures, *zip(*self._statistics_of_both(start, t, g), strict=True), accuracy, message]
         if self._with_stack:
             columns.append(self._stacks(start, places.tolist()))
         if mode == "tensor":
@@ -129,7 +129,7 @@ class _Rows:
         starts = np.frombuffer(self._comparison.golden.columns.starts, np.int64)
         return np.searchsorted(starts, rows, side="right") - 1
 
-    def _eight(self, start: int, t: Ints, g: Ints) -> Iterator[Iterator[Cell]]:
+    def _statistics_of_both(self, start: int, t: Ints, g: Ints) -> Iterator[Iterator[Cell]]:
         """Yield the statistics of both sides: from the dumps, or measured if these do not contain them."""
         described = self._comparison.described
         sides = self._target.numerals(t), self._golden.numerals(g)

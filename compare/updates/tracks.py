@@ -336,7 +336,7 @@ def _summary(parts: Sequence[ParameterPair], sides: list[list[_Parameters]], at:
         before = _statistics(steps[at - 1], own) if at else None
         size = sum(prod(steps[at].shape(name)) for name in own)
         moments.append(Moments(before, now, size, steps[at].ulp(own[0])))
-    gradients = _gradients_apart(names, sides, max(at - 1, 0))
+    gradients = _gradient_error(names, sides, max(at - 1, 0))
     is_vector = len(sides[1][at].shape(parts[0].golden)) <= 1
     return Summary(parts[0].target, parts[0].golden, moments[0], moments[1], is_vector, gradients)
 
@@ -363,7 +363,7 @@ def _statistics(step: _Parameters, names: Sequence[str]) -> ParameterStatistics 
     return ParameterStatistics(*(merge(BY_NAME[name].merge, column, sizes) for name, column in columns))
 
 
-def _gradients_apart(names: tuple[list[str], list[str]], sides: list[list[_Parameters]], at: int) -> float:
+def _gradient_error(names: tuple[list[str], list[str]], sides: list[list[_Parameters]], at: int) -> float:
     """Return the element error of a parameter's gradient in a step, by statistics; NaN if it is unknown."""
     target, golden = (
         [[Summaries(steps[at].dump.columns).of(row) for row in steps[at].gradients.get(name, ())] for name in own]

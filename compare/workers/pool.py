@@ -231,7 +231,7 @@ class _Pool:
             ]:
                 at, reply = worker.task, worker.reply()
                 if reply is None:
-                    if (reason := self._bury(worker)) and at is not None:
+                    if (reason := self._remove_dead(worker)) and at is not None:
                         yield at, Lost(reason)
                     continue
                 if isinstance(reply, Raised):
@@ -260,7 +260,7 @@ class _Pool:
             worker.give(self._tasks[self.waiting[0]])
             worker.task = self.waiting.popleft()
 
-    def _bury(self, worker: _Worker) -> str:
+    def _remove_dead(self, worker: _Worker) -> str:
         """Remove a dead worker. Its task waits again, after all others; after `TRIES` deaths, return the reason for
         abandoning it."""
         self.workers.remove(worker)

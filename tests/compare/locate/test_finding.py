@@ -119,5 +119,5 @@ def test_every_reason_has_a_sentence(why):
 
 
 def test_a_long_value_is_cut_and_a_tensor_is_described():
-    assert wording.say_value("a" * 100) == "'" + "a" * 56 + "..."
-    assert str(wording.say_value(TensorLook("Float32", (2, 3)))) == "a tensor Float32[2, 3]"
+    assert wording.value_phrase("a" * 100) == "'" + "a" * 56 + "..."
+    assert str(wording.value_phrase(TensorLook("Float32", (2, 3)))) == "a tensor Float32[2, 3]"
