@@ -1,4 +1,4 @@
-"""Compares two monitored trainings: the first divergence, and its meaning.
+"""Compare two monitored trainings: the first divergence, and its meaning.
 
 Read `pairing` (counterparts), `deviations` (measures), `band` (judges), `locate` (the answer), `finding` (results as
 data), then `report` and `output`.
