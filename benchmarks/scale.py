@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from cluster import cluster
 
 from msprobe.compare.jobs.digested import read_digests, write_digests
-from msprobe.compare.jobs.first import _look
+from msprobe.compare.jobs.first import _compare_one
 from msprobe.compare.jobs.outcome import Task, compare_job
 from msprobe.compare.jobs.plan import Job, Place, SideSource, plan
 from msprobe.compare.ranks.collectives import RankSummary, connect
@@ -174,9 +174,9 @@ def constants(root: Path, calls: int, exchanges: int) -> Constants:
     digest = median(cpu(lambda file=file: write_digests(file))[0] for file in (golden, equal, other))
     first_only = _task(other, golden, root / "o", tables=False, first_only=True)
     looks = _task(equal, golden, root / "o", tables=False, first_only=True)
-    look_equal, look = cpu(lambda: _look(looks), 9)
-    look_differing, _ = cpu(lambda: _look(first_only), 9)
-    if look.outcome is None or _look(first_only).stretch is None:
+    look_equal, look = cpu(lambda: _compare_one(looks), 9)
+    look_differing, _ = cpu(lambda: _compare_one(first_only), 9)
+    if look.outcome is None or _compare_one(first_only).stretch is None:
         raise RuntimeError("the digests do not say what is equal")
     whole, outcome = cpu(lambda: compare_job(first_only), 2)
     whole_equal, _ = cpu(lambda: compare_job(looks), 2)
