@@ -44,7 +44,7 @@ DRIFT = 5e-4
 Clean pairs of six optimizers, order of sums and bfloat16 inputs of products, MindSpore and PyTorch, six steps: weights
 and gains at most 2.5e-4."""
 
-_KIN = 3.0
+_COARSER = 3.0
 """A call is coarser than another if its eta is this multiple of the other's."""
 
 _PEAK = 15.0
@@ -158,24 +158,24 @@ def class_of(eta: float) -> KernelPrecision:
 
 def judge(outputs: Sequence[Output], limits: Limits = BUILT_IN) -> list[ResidualJudgement]:
     """Judge every pair of outputs by its peers, and by the calibrated limits of its kind."""
-    kin: dict[Hashable, list[int]] = defaultdict(list)
+    peers: dict[Hashable, list[int]] = defaultdict(list)
     for n, output in enumerate(outputs):
-        kin[output.kind].append(n)
+        peers[output.kind].append(n)
     coarse = [o.target.eta for o in outputs if FULL < o.target.eta <= LOWEST and not o.moves_data]
     found: dict[int, ResidualJudgement] = {}
-    for numbers in kin.values():
-        judge_one = _Kin([outputs[n] for n in numbers], coarse, limits)
+    for numbers in peers.values():
+        judge_one = _PeerGroup([outputs[n] for n in numbers], coarse, limits)
         found.update((n, judge_one(outputs[n])) for n in numbers)
     return [found[n] for n in range(len(outputs))]
 
 
-class _Kin:
+class _PeerGroup:
     """The pairs of outputs of one kind. `coarse` are the etas of all kinds that are within a precision class."""
 
     def __init__(self, outputs: Sequence[Output], coarse: Sequence[float], limits: Limits) -> None:
         self._outputs, self._coarse, self._limits = outputs, coarse, limits
         golden = [o.golden for o in outputs if o.golden.eta <= LOWEST]
-        self._built_in = max([FULL, *(_KIN * side.eta for side in golden)])
+        self._built_in = max([FULL, *(_COARSER * side.eta for side in golden)])
         self._limit = max(self._built_in, limits.eta(outputs[0].kind, FULL) or 0.0)
         self._golden_peak = max((side.peak for side in golden), default=0.0)
         self._golden_eta = max((side.eta for side in golden), default=0.0)
@@ -190,7 +190,7 @@ class _Kin:
         found, eta, allowed = self._judge(output), output.target.eta, self._limits.eta(output.kind)
         if allowed is None or (found.is_of is KernelPrecision.OPAQUE and not found.is_wrong):
             return found
-        bound = max(self._limit, allowed, _KIN * output.golden.eta)
+        bound = max(self._limit, allowed, _COARSER * output.golden.eta)
         if found.is_wrong:
             if not self._limits.has_shown(output.kind, found.sign.name, eta):
                 return found
@@ -204,14 +204,14 @@ class _Kin:
     def _judge(self, output: Output) -> ResidualJudgement:
         t, g = output.target, output.golden
         if output.moves_data:
-            is_wrong = t.eta > self._limit and t.eta > _KIN * g.eta
+            is_wrong = t.eta > self._limit and t.eta > _COARSER * g.eta
             return ResidualJudgement(Sign.MOVED_DATA if is_wrong else Sign.NONE, class_of(t.eta), self._limit)
         # the reference has another meaning than the function of the golden side
         if g.eta > (LOWEST if output.is_exhaustive else FULL):
             return ResidualJudgement(Sign.NONE, KernelPrecision.OPAQUE, math.nan)
-        is_finer = output.own == output.own and t.eta > max(self._limit, _KIN * output.own)
+        is_finer = output.own == output.own and t.eta > max(self._limit, _COARSER * output.own)
         if is_finer:  # the rounding of the kernel is much less than the missing part
-            return ResidualJudgement(Sign.OTHER_FUNCTION, class_of(t.eta), max(self._limit, _KIN * output.own))
+            return ResidualJudgement(Sign.OTHER_FUNCTION, class_of(t.eta), max(self._limit, _COARSER * output.own))
         if t.eta > LOWEST:
             return ResidualJudgement(Sign.ONE_SIDED, KernelPrecision.OPAQUE, LOWEST)
         if t.eta <= self._limit:
@@ -225,7 +225,7 @@ class _Kin:
         t = output.target
         if t.peak > _PEAK * t.eta and t.peak > 10 * max(self._golden_peak, FULL):
             return Sign.SINGLE_ELEMENTS
-        is_more = t.eta > max(_KIN * self._golden_eta, _USUAL)
+        is_more = t.eta > max(_COARSER * self._golden_eta, _USUAL)
         if is_more and output.count >= _MANY and max(t.bias, t.slope) > _THROUGHOUT:
             return Sign.SYSTEMATIC
         return Sign.NONE
@@ -234,7 +234,7 @@ class _Kin:
         t = output.target
         others = [o for o in self._outputs if o is not output]
         same = [o.target.eta for o in others if o.place == output.place]
-        if same and 2 * sum(eta * _KIN <= t.eta for eta in same) >= len(same):
+        if same and 2 * sum(eta * _COARSER <= t.eta for eta in same) >= len(same):
             return Sign.COARSER_THAN_OTHER_LAYERS
         fine = sum(0 < o.target.eta <= self._limit for o in others)
         is_alone = fine >= len(self._in_class) or (len(self._in_class) == 1 and not self._has_company(t.eta))
@@ -259,7 +259,7 @@ class _Kin:
 
     def _has_company(self, eta: float) -> bool:
         """Return whether calls of other kinds are equally coarse: the only convolution among coarse matrix products."""
-        return sum(eta / _KIN <= other <= eta * _KIN for other in self._coarse) > 1
+        return sum(eta / _COARSER <= other <= eta * _COARSER for other in self._coarse) > 1
 
 
 def _are_alike(eta: float, same: Sequence[float]) -> bool:
@@ -267,7 +267,7 @@ def _are_alike(eta: float, same: Sequence[float]) -> bool:
 
     Some layers may compute in fewer bits: those of the MLP, and not those of the attention.
     """
-    return bool(same) and 2 * sum(eta / _KIN <= other <= eta * _KIN for other in same) >= len(same)
+    return bool(same) and 2 * sum(eta / _COARSER <= other <= eta * _COARSER for other in same) >= len(same)
 
 
 def _is_systematic(output: Output) -> bool:

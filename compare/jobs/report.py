@@ -89,6 +89,6 @@ def _answer(result: RequestResult, request: Request, made: Assembly, units: dict
     for outcome in in_order(result):
         if outcome.unit is not None:
             unit = units[id(outcome)]
-            found += made.placed(outcome.unit.beginnings, unit)
+            found += made.placed(outcome.unit.findings, unit)
             harmless += made.placed(outcome.unit.harmless, unit)
     return completed(result, request, found, harmless, made.notes)

@@ -143,7 +143,7 @@ def _of_stages(result: FlowResult | Stepwise, made: Assembly, units: Mapping[int
     """Return the first wrong call of every pair of dumps."""
     for outcome in result.outcomes:
         if outcome.unit is not None:
-            yield from made.placed(outcome.unit.beginnings[:1], units[id(outcome)])
+            yield from made.placed(outcome.unit.findings[:1], units[id(outcome)])
 
 
 def _first(first: First, others: list[Finding]) -> Finding:

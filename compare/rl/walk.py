@@ -135,7 +135,7 @@ def first_of(seen: Sequence[Seen]) -> Seen | None:
     return next((each for each in seen if each.differs), None)
 
 
-def next_beginnings(seen: Sequence[Seen]) -> list[tuple[Seen, tuple[int, ...]]]:
+def next_divergences(seen: Sequence[Seen]) -> list[tuple[Seen, tuple[int, ...]]]:
     """Return the items that begin a difference after the first, each part of the flow once, with the further steps in
     which it does."""
 

@@ -19,7 +19,7 @@ from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item
 from .origin import Collect, CollectionStyle, First, Origin, Value
 from .roots import ITSELF
 from .stages import Stage, called
-from .walk import UPDATES, Seen, next_beginnings
+from .walk import UPDATES, Seen, next_divergences
 
 _MAX_NAMES = 8  # names in a sentence
 
@@ -211,7 +211,7 @@ def others(first: First, walked: Sequence[Seen], top: int) -> Iterator[str]:
         beyond = next((seen.item for seen in walked if seen.item.is_beyond), None)
         where = f"the first beyond it: {item_text(beyond)}" if beyond else "nothing is beyond it"
         yield f"it is within tolerance; {where}"
-    following = next_beginnings(walked)
+    following = next_divergences(walked)
     for seen, again in following[:top]:
         steps = f"; again in step{'s' * (len(again) > 1)} {', '.join(map(str, again[:8]))}" if again else ""
         yield f"another difference: {item_text(seen.item)}{steps}"

@@ -10,8 +10,8 @@
    sheet_rows(first, rows, colors, letters, row_styles, verdict, verdict_styles, shares, escape) -> bytes
 
    Return rows of an xlsx sheet as UTF-8, numbered from `first`. `rows` is a list of tuples, `colors` has an entry for each
-   row, and `letters` one for each column; `row_styles` has the styles of cells and of shares by colour. The text in the
-   column with the index `verdict` has a style of `verdict_styles` if its row has no colour. Texts like 12.5% in columns whose
+   row, and `letters` one for each column; `row_styles` has the styles of cells and of shares by color. The text in the
+   column with the index `verdict` has a style of `verdict_styles` if its row has no color. Texts like 12.5% in columns whose
    indices are in `shares` become numbers. `escape(text)` returns the element of a text that must be escaped.
 
    This extension is kept because spreadsheets take 1.4 times as long without it, and large CSV files 1.25 times, nearly all
@@ -297,7 +297,7 @@ bool add_element(std::string &out, const Sheet &sheet, PyObject *cell, const cha
 }
 
 bool add_sheet_text(std::string &out, const Sheet &sheet, Py_ssize_t column, const std::string &number, PyObject *cell,
-                    PyObject *colour, const char *style, const char *in_percent) {
+                    PyObject *color, const char *style, const char *in_percent) {
     Py_ssize_t size = 0;
     const char *text = PyUnicode_AsUTF8AndSize(cell, &size);
     if (!text) {
@@ -314,12 +314,12 @@ bool add_sheet_text(std::string &out, const Sheet &sheet, Py_ssize_t column, con
     }
     if (PyErr_Occurred()) return false;
     if (text && !size) {
-        if (colour == Py_None) return true;
+        if (color == Py_None) return true;
         begin_cell(out, sheet, column, number, style);
         out += "/>";
         return true;
     }
-    if (column == sheet.verdict && colour == Py_None) {
+    if (column == sheet.verdict && color == Py_None) {
         PyObject *found = PyDict_GetItemWithError(sheet.verdict_styles, cell); /* borrowed */
         if (!found && PyErr_Occurred()) return false;
         style = found ? PyUnicode_AsUTF8(found) : "";
@@ -332,11 +332,11 @@ bool add_sheet_text(std::string &out, const Sheet &sheet, Py_ssize_t column, con
     return true;
 }
 
-bool add_sheet_row(std::string &out, const Sheet &sheet, Py_ssize_t at, PyObject *row, PyObject *colour) {
-    PyObject *styles = PyDict_GetItemWithError(sheet.row_styles, colour); /* borrowed */
+bool add_sheet_row(std::string &out, const Sheet &sheet, Py_ssize_t at, PyObject *row, PyObject *color) {
+    PyObject *styles = PyDict_GetItemWithError(sheet.row_styles, color); /* borrowed */
     const char *style, *in_percent;
     if (!styles) {
-        if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, colour);
+        if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, color);
         return false;
     }
     if (!PyArg_ParseTuple(styles, "ss", &style, &in_percent)) return false;
@@ -349,7 +349,7 @@ bool add_sheet_row(std::string &out, const Sheet &sheet, Py_ssize_t at, PyObject
     for (Py_ssize_t column = 0; column < PyTuple_GET_SIZE(row); column++) {
         PyObject *cell = PyTuple_GET_ITEM(row, column); /* borrowed */
         if (PyUnicode_CheckExact(cell)) {
-            if (!add_sheet_text(out, sheet, column, number, cell, colour, style, in_percent)) return false;
+            if (!add_sheet_text(out, sheet, column, number, cell, color, style, in_percent)) return false;
             continue;
         }
         begin_cell(out, sheet, column, number, style);
@@ -378,7 +378,7 @@ PyObject *sheet_rows(PyObject *, PyObject *args) {
                           &sheet.verdict_styles, &sheet.shares, &sheet.escape))
         return nullptr;
     if (PyList_GET_SIZE(rows) != PyList_GET_SIZE(colors)) {
-        PyErr_SetString(PyExc_ValueError, "a colour is needed for each row");
+        PyErr_SetString(PyExc_ValueError, "a color is needed for each row");
         return nullptr;
     }
     try {

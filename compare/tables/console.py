@@ -68,7 +68,7 @@ def answer_of(comparison: Comparison, located: Located, most: int | None = None)
     Each finding reads its source line, and there may be thousands.
     """
     step, rank = comparison.target.step, comparison.target.rank
-    ordered = [*located.findings[:1], *beginnings(located)]
+    ordered = [*located.findings[:1], *later_divergences(located)]
     found = [finding_of(each, step, rank) for each in ordered[:most]]
     harmless = tuple(finding_of(each, step, rank) for each in located.harmless[:most])
     if (hint := hint_of_located(comparison, located)) is not None:
@@ -209,7 +209,7 @@ def hint_of_located(comparison: Comparison, located: Located) -> "Hint | None":
     return hint(comparison, located.first)
 
 
-def beginnings(located: Located) -> list[Divergence]:
+def later_divergences(located: Located) -> list[Divergence]:
     """Return the divergences after the first one: the most severe first, then in execution order; of equal verdicts,
     those of random numbers last."""
     return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.kind is kinds.RANDOM, f.at))

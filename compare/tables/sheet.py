@@ -29,11 +29,11 @@ from .columns import Column
 from .console import (
     BLIND,
     answer,
-    beginnings,
     causes_of_unjudged,
     described,
     excused_phrase,
     hint_of_located,
+    later_divergences,
 )
 from .highlight import RED, YELLOW
 
@@ -54,7 +54,7 @@ class Line:
     grade: Grade | None = None
 
 
-def _beginning(finding: Divergence) -> str:
+def _line_of(finding: Divergence) -> str:
     """Return a divergence as a line, with the number of later calls that received it."""
     received = f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""
     return one_line(full(finding)) + received
@@ -96,10 +96,10 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     if causes := causes_of_unjudged(comparison.unjudged):
         yield Line("Why unjudged")
         yield from (Line(count, str(words)) for count, words in causes)
-    if later := beginnings(located):
+    if later := later_divergences(located):
         yield Line("Other divergences, largest first")
         for finding in later[: max(top, 0)]:
-            yield Line(finding.grade, guard(_beginning(finding)), finding.grade)
+            yield Line(finding.grade, guard(_line_of(finding)), finding.grade)
         if len(later) > top:
             yield Line("", f"{len(later) - max(top, 0)} more: filter the column Begins of the next sheet by begins")
     yield Line("More information")

@@ -80,7 +80,7 @@ class Assembly:
     @property
     def _by_importance(self) -> list[int]:
         """Return the units, those with a finding first."""
-        return sorted(range(len(self.packed)), key=lambda at: (not self.packed[at].beginnings, at))
+        return sorted(range(len(self.packed)), key=lambda at: (not self.packed[at].findings, at))
 
     def _states(self) -> list[bytes]:
         """Return the states of all units; links are left out of as few units as necessary."""

@@ -11,9 +11,9 @@ from msprobe.report.document import Side
 from msprobe.report.embed import encoded
 from msprobe.store.record import Dump
 
-from .beginnings import beginnings, harmless
 from .calls import UnitCalls
 from .details import Budgeted, OfComparison, OfDump, by_importance, details
+from .findings import findings_of, harmless
 from .layout import layout_of
 from .state import state_of, state_of_dump
 
@@ -30,7 +30,7 @@ class PackedUnit:
     state: bytes
     details: Budgeted
     calls: int
-    beginnings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     harmless: tuple[Finding, ...] = ()
     exchanges: tuple[int, ...] = ()
     target: Side = field(default_factory=lambda: Side(""))
@@ -39,7 +39,7 @@ class PackedUnit:
     @property
     def first(self) -> int | None:
         """Return the call of the unit's own first divergence."""
-        return self.beginnings[0].place.call if self.beginnings else None
+        return self.findings[0].place.call if self.findings else None
 
 
 def unit_of(
@@ -48,7 +48,7 @@ def unit_of(
     """Return a comparison as a unit with details of at most this size; `family` is the type of the dumps."""
     calls = UnitCalls.of_pairs(comparison.pairs, family)
     state = state_of(comparison, calls)
-    found = beginnings(comparison, located, calls, state)
+    found = findings_of(comparison, located, calls, state)
     named = [one.place.call for one in found if one.place.call is not None]
     order = by_importance(state.verdicts, calls, state.links, named)
     made = details(order, OfComparison(comparison, located, calls), most)

@@ -9,8 +9,8 @@ from written_net import NAMES, SOURCE, forward, tensor, write_net
 
 from msprobe.cli import main
 from msprobe.compare.jobs import outcome
-from msprobe.compare.units.beginnings import Reach
 from msprobe.compare.units.calls import UnitCalls
+from msprobe.compare.units.findings import Reach
 from msprobe.report.file import against
 from msprobe.store.reader import read
 

@@ -17,7 +17,7 @@ from msprobe.compare.judge.wording import reasons_phrase
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Between, Divergence, OtherCall
 from msprobe.compare.locate.wording import finding_of, kind_phrase
-from msprobe.compare.tables.console import beginnings as in_order_of_console
+from msprobe.compare.tables.console import later_divergences
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.finding import Finding, Place
 from msprobe.report.document import State
@@ -34,7 +34,7 @@ MOST = 50
 """Number of findings of one unit, and of harmless differences, that a report lists."""
 
 
-def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state: State) -> tuple[Finding, ...]:
+def findings_of(comparison: Comparison, located: Located, calls: UnitCalls, state: State) -> tuple[Finding, ...]:
     """Return the findings of a comparison, the first and then in the console's order; a call is its number in the
     unit."""
     if not located.findings:
@@ -42,10 +42,10 @@ def beginnings(comparison: Comparison, located: Located, calls: UnitCalls, state
     places = {event.at: event.place for event in events(comparison.pairs)}
     reach = Reach(calls, state.links, differing_calls(comparison, located))
     found = []
-    for finding in [*located.findings[:1], *in_order_of_console(located)][:MOST]:
+    for finding in [*located.findings[:1], *later_divergences(located)][:MOST]:
         place = places.get(finding.at)
         to_loss = None if place is None else reach.loss(place)
-        found.append(_beginning(finding, comparison, located, place, to_loss))
+        found.append(_finding(finding, comparison, located, place, to_loss))
     return tuple(found)
 
 
@@ -75,7 +75,7 @@ def differing_calls(comparison: Comparison, located: Located) -> frozenset[int]:
     return frozenset(np.unique(comparison.pairs.call_of[rows]).tolist())
 
 
-def _beginning(
+def _finding(
     finding: Divergence, comparison: Comparison, located: Located, place: int | None, to_loss: bool | None
 ) -> Finding:
     """Return one finding; `place` is its pair of calls."""
