@@ -13,6 +13,7 @@ from msprobe.base.interrupts import must_propagate
 from msprobe.base.statistic import Array
 from msprobe.cell_dump import describer
 from msprobe.cell_dump.collective import group_id
+from msprobe.store.record import REDUCTION
 from msprobe.store.writer import StepWriter
 
 from .shards import Shards, own_part
@@ -44,6 +45,7 @@ def _reads_in_place(tensor: torch.Tensor) -> bool:
 
 
 _GROUPS: tuple[type, ...] = (distributed.ProcessGroup,) if distributed.is_available() else ()
+_REDUCTIONS: tuple[type, ...] = (distributed.ReduceOp, distributed.ReduceOp.RedOpType) if _GROUPS else ()
 
 
 def own_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
@@ -93,6 +95,9 @@ class Describer(describer.Describer):
         if issubclass(kind, _GROUPS):
             ranks = distributed.get_process_group_ranks(value)
             return json.dumps({"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_id(ranks)})
+        if issubclass(kind, _REDUCTIONS):  # `ReduceOp.SUM` is a constant, `ReduceOp(...)` contains one
+            name = getattr(value, "op", value).name
+            return json.dumps({"type": REDUCTION, "value": "prod" if name == "PRODUCT" else name.lower()})
         return super()._rare(value, kind, call, part)
 
     def without_data(self, tensor: torch.Tensor) -> str:
