@@ -10,7 +10,7 @@ from msprobe.base.schema import NAMES
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.ranks.collectives import RankSummary, connect, exchanges_of, word_of
 from msprobe.store.reader import load_tensor
-from msprobe.store.record import Call, Dump, Record
+from msprobe.store.record import REDUCTION, Call, Dump, Record
 
 from .judgement import Judgement, Run, Status, Why, of_call, unjudged
 
@@ -35,7 +35,10 @@ _REDUCE: dict[str, Callable[[Array], Array]] = {
 
 
 def collectives_reduce(run: Run) -> Iterator[Judgement]:
-    """All ranks get one result of `all_reduce`, and it is the sum (or mean, or greatest) of what they put in."""
+    """All ranks get one result of `all_reduce`: the sum of what they put in, or what else its operation is.
+
+    If the operation is not recorded, any of `_REDUCE` is accepted.
+    """
     found = False
     for step, ranks in run.steps.items():
         if len(ranks) < 2:
@@ -72,14 +75,30 @@ def _judged(members: Mapping[int, tuple[Dump, int]], step: int | None, group: ob
     before, after = [pair[0] for pair in both.values()], [pair[1] for pair in both.values()]
     if family(after[0].dtype) != "float" or len({record.shape for record in (*before, *after)}) > 1:
         return of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NO_RECORD)
+    operations = {_operation(call) for call in calls.values()}
+    operation = operations.pop() if len(operations) == 1 else None
+    if operation is not None and operation not in _REDUCE:
+        return of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NO_RECORD)
+    accepted = tuple(_REDUCE) if operation is None else (operation,)
     first = _values(after[0])
     odd = tuple(r for r, (_, out) in both.items() if _values(out) != first)
     if odd:
         return of_call(Status.VIOLATED, dump, at, step, rank, what="unequal results", place=f"ranks {odd}")
-    by_tensors = _by_tensors([(members[r][0], *both[r]) for r in both])
-    excess, limit = by_tensors if by_tensors is not None else _by_statistics(before, after[0])
+    by_tensors = _by_tensors([(members[r][0], *both[r]) for r in both], accepted)
+    excess, limit = by_tensors if by_tensors is not None else _by_statistics(before, after[0], accepted)
     status = Status.HOLDS if excess <= limit else Status.VIOLATED
     return of_call(status, dump, at, step, rank, what="reduction", value=excess, limit=limit)
+
+
+def _operation(call: Call) -> str | None:
+    """Return the name of the operation of a reduction, `sum` by default; None if it is not recorded."""
+    if call.name.startswith("Primitive."):
+        return None  # an attribute of the primitive
+    for record in call.records:
+        if record.part == "input" and record.path in (("op",), ("1",)):
+            is_operation = record.type == REDUCTION or record.path == ("op",) or record.value in _REDUCE
+            return str(record.value) if is_operation and record.kind == "value" else None
+    return "sum"
 
 
 def _values(record: Record) -> object:
@@ -94,7 +113,7 @@ def _tensors(call: Call) -> tuple[Record, Record] | None:
     return (ins[0], outs[0]) if ins and outs else None
 
 
-def _by_tensors(found: Sequence[tuple[Dump, Record, Record]]) -> tuple[float, float] | None:
+def _by_tensors(found: Sequence[tuple[Dump, Record, Record]], operations: Sequence[str]) -> tuple[float, float] | None:
     """How far the result is from the nearest reduction, relative to what went in; and the limit of rounding."""
     try:
         before = np.stack([load_tensor(dump, one).astype(np.float64) for dump, one, _ in found])
@@ -103,20 +122,25 @@ def _by_tensors(found: Sequence[tuple[Dump, Record, Record]]) -> tuple[float, fl
         return None
     scale = np.abs(before).sum(0) + np.finfo(np.float32).tiny
     with np.errstate(all="ignore"):
-        apart = [float(np.nanmax(np.abs(reduce(before) - after) / scale, initial=0.0)) for reduce in _REDUCE.values()]
-    return min(apart), len(found) * eps_of(found[0][1].dtype)
+        errors = [np.abs(_REDUCE[each](before) - after) / scale for each in operations]
+        distances = [float(np.nanmax(error, initial=0.0)) for error in errors]
+    return min(distances), len(found) * eps_of(found[0][1].dtype)
 
 
-def _by_statistics(before: Sequence[Record], after: Record) -> tuple[float, float]:
-    """The same by mean, extremes and norm: those of a sum lie within those of what went in."""
+def _by_statistics(before: Sequence[Record], after: Record, operations: Sequence[str]) -> tuple[float, float]:
+    """The same by mean, extremes and norm: those of a sum are bounded by those of what went in.
+
+    Of a product nothing is known.
+    """
     four = np.array([_four(record) for record in before])
     high, low, mean, norm = _four(after)
     size = max(1, int(np.prod(after.shape or ())))
     scale = float(four[:, 3].sum()) / size**0.5 + np.finfo(np.float32).tiny
-    if not np.isfinite(four).all() or not np.isfinite((high, low, mean, norm)).all():
+    is_finite = np.isfinite(four).all() and np.isfinite((high, low, mean, norm)).all()
+    if not is_finite or operations == ("prod",):
         return 0.0, 1.0
     found = []
-    for share in (1.0, 1.0 / len(before)):
+    for share in [{"sum": 1.0, "avg": 1.0 / len(before)}[each] for each in operations if each in ("sum", "avg")]:
         bounds = (
             abs(mean - share * four[:, 2].sum()),
             high - share * four[:, 0].sum(),
@@ -124,8 +148,10 @@ def _by_statistics(before: Sequence[Record], after: Record) -> tuple[float, floa
             (norm - share * four[:, 3].sum()) / size**0.5,
         )
         found.append(max(bounds) / scale)
-    found.append(abs(high - four[:, 0].max()) / scale)
-    found.append(abs(low - four[:, 1].min()) / scale)
+    if "max" in operations:
+        found.append(abs(high - four[:, 0].max()) / scale)
+    if "min" in operations:
+        found.append(abs(low - four[:, 1].min()) / scale)
     return max(0.0, min(found)), 4 * len(before) * eps_of(after.dtype)
 
 

@@ -94,14 +94,39 @@ def summed(mean):
     return {"Max": mean + 1.0, "Min": mean - 1.0, "Mean": float(mean), "Norm": 2.0 * abs(mean)}
 
 
-@pytest.mark.parametrize(("after", "is_wrong"), [(5, False), (2.5, False), (6, True), (-5, True)])
-def test_a_reduction_by_statistics(tmp_path, after, is_wrong):
-    """Of means 2 and 3 the sum's is 5, the mean's 2.5."""
+def operation(name):
+    return {"type": "reduction", "value": name}
+
+
+UNKNOWN = None
+"""What is recorded for an operation by dumps that do not record it."""
+
+
+@pytest.mark.parametrize(
+    ("operations", "after", "is_wrong"),
+    [
+        *[([], 5, False), ([], 2.5, True), ([], 6, True), ([], -5, True)],
+        *[([UNKNOWN], 5, False), ([UNKNOWN], 2.5, False), ([UNKNOWN], 6, True), ([UNKNOWN], -5, True)],
+        *[([operation("sum")], 5, False), ([operation("sum")], 2.5, True)],
+        *[([value("sum")], 5, False), ([value("sum")], 2.5, True)],
+        *[([operation("avg")], 5, True), ([operation("avg")], 2.5, False)],
+        *[([operation("max")], 3, False), ([operation("max")], 5, True)],
+        *[([operation("min")], 2, False), ([operation("min")], 3, True)],
+    ],
+)
+def test_a_reduction_by_statistics(tmp_path, operations, after, is_wrong):
+    """Of means 2 and 3 the sum's is 5, the mean's 2.5; the greatest element is 4, the smallest 1."""
     made = {
-        n: Rank().call(REDUCE.format(0), [tensor(n + 2) | summed(n + 2)], [tensor(0) | summed(after)]) for n in (0, 1)
+        n: Rank().call(REDUCE.format(0), [tensor(n + 2) | summed(n + 2), *operations], [tensor(0) | summed(after)])
+        for n in (0, 1)
     }
     write(tmp_path, made)
     assert bool(violated("reductions", tmp_path)) is is_wrong
+
+
+def test_a_reduction_by_another_operation_is_not_judged(tmp_path):
+    write(tmp_path, {n: Rank().call(REDUCE.format(0), [n + 1, operation("band")], [9]) for n in range(2)})
+    assert statuses("reductions", tmp_path) == {Status.UNJUDGED}
 
 
 def test_a_reduction_whose_results_differ(tmp_path):
