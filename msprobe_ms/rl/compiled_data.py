@@ -11,6 +11,7 @@ from msprobe.frameworks.mindspore.at_compile import AtCompile
 from msprobe.graph_save import save as _saves
 from msprobe.graph_save.compiled_save import SINKS, insert_save
 from msprobe.graph_save.operators import synchronize
+from msprobe.graph_save.tree import TENSOR_TYPE
 
 from .key_data import KeyData, left_out
 from .probe import MsProbe
@@ -33,7 +34,7 @@ class _KeyDataSink:
     def write(self, destination: str, name: str, array: Array, dtype: str) -> None:
         data = _taking()
         if data is not None:
-            data.save_arrived(destination, name, array, dtype)
+            data.save_arrived(destination, name, array, dtype, TENSOR_TYPE)
 
     def note_unknown_shape(self, name: str) -> bool:
         what = f"save_data: the shape of {name} is unknown when the graph is compiled"

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from importlib.util import find_spec
 from time import perf_counter, strftime
 from typing import Any
 
@@ -19,7 +18,7 @@ from msprobe.base.interrupts import must_propagate
 from msprobe.base.log import log_once, logger
 from msprobe.base.sections import AccCheckSettings
 from msprobe.base.statistic import Array
-from msprobe.frameworks.torch_names import torch_on_mindspore
+from msprobe.frameworks.registry import has_reference, is_reference_replaced
 from msprobe.precheck.check import Api, Checked, Direction, Skipped, judged_call
 from msprobe.precheck.judge import Status
 from msprobe.precheck.lists import Lists
@@ -45,7 +44,7 @@ class Checks(Watch):
     @classmethod
     def of(cls, settings: AccCheckSettings) -> "Checks":
         """Return the checks of a debugger with these settings. SettingsError without PyTorch."""
-        if find_spec("torch") is None:
+        if not has_reference():
             raise SettingsError(
                 'task: "acc_check" computes float64 results with PyTorch, which is not installed; run: pip '
                 "install 'msprobe-ms[torch]' (the CPU build is sufficient)"
@@ -59,7 +58,7 @@ class Checks(Watch):
         self.changes_inputs: set[str] = set()
         """Functions that were seen to return an input, which they may have changed."""
         self.debt = 0.0
-        """Seconds that the steps before took beyond their budget."""
+        """Seconds by which earlier steps exceeded their budget."""
         self._waiting = -1
         self._lists = Lists(settings.white_list, settings.black_list)
         self._functions: dict[str, tuple[str, str]] = {}
@@ -69,24 +68,24 @@ class Checks(Watch):
 
     @property
     def is_own_process(self) -> bool:
-        """False in a forked child, where the thread does not run."""
+        """Return whether this is not a forked child process, in which the thread does not run."""
         return os.getpid() == self._process
 
     def front(self, step: StepFolder) -> "CheckFront":
         """Return the filter of a step. UsageError if `torch` is not the PyTorch that computes in float64."""
-        if torch_on_mindspore():
+        if is_reference_replaced():
             raise UsageError(
                 'start(): task "acc_check" needs PyTorch, but `torch` is PyTorch\'s API on MindSpore here; '
                 'collect task "tensor", and check the dump with `msprobe acc-check` where PyTorch is installed'
             )
         if self._files is None:
-            import_module("msprobe.replay.reference.compute")  # now, for that takes seconds
+            import_module("msprobe.replay.reference.compute")  # now, because the import takes seconds
             time = f"{step.folder.name}_{strftime('%Y%m%d%H%M%S')}"
             self._files = Files.new(step.folder.parent.parent, time)
         return CheckFront(step, self)
 
     def function_of(self, name: str) -> tuple[str, str]:
-        """Function and direction of a call that may be checked; two empty texts for any other."""
+        """Return function and direction of a call that may be checked; two empty strings for other calls."""
         rest, _, last = name.rpartition(".")
         key = f"{rest.rpartition('.')[0]}.{last}"  # without the number, of which there are many
         found = self._functions.get(key)
