@@ -180,7 +180,7 @@ _WRAPPERS = ("module.", "_orig_mod.")
 """What DistributedDataParallel and torch.compile put before every name."""
 
 
-def read_torch(path: Path) -> Checkpoint:
+def read_pt(path: Path) -> Checkpoint:
     """The model's parameters in a file of `torch.save`.
 
     DumpError as of `load_tree`, and where it holds several dictionaries of tensors and none has a known name.

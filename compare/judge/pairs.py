@@ -385,7 +385,7 @@ class PairJudge:
             return judge_value(target, golden)
         if row in self._notes.translated:
             value = self._notes.translated[row]
-            if self._target.framework == "mindspore":
+            if self._notes.translates_target:
                 target = replace(target, value=value)
             else:
                 golden = replace(golden, value=value)

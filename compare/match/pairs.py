@@ -134,9 +134,9 @@ class Notes:
     """What is known of pairs beyond their rows, where two frameworks or a mapping of the user are involved.
 
     By row: `views` of records of another layout, `partnerless` of those that rightly have no partner, and in
-    `translated` values of MindSpore in PyTorch's words, where those differ. By place: `guesses` of automatic pairs,
-    and `without` of calls that have no counterpart in the other framework. `is_crossed`: some pairs are of records
-    whose calls are no pair.
+    `translated` values of one side in the words of the other framework, where those differ; the side is the target if
+    `translates_target`. By place: `guesses` of automatic pairs, and `without` of calls that have no counterpart in the
+    other framework. `is_crossed`: some pairs are of records whose calls are not a pair.
     """
 
     views: Mapping[int, View] = field(default_factory=dict)
@@ -145,6 +145,7 @@ class Notes:
     guesses: Mapping[int, Guess] = field(default_factory=dict)
     without: Mapping[int, Reason] = field(default_factory=dict)
     is_crossed: bool = False
+    translates_target: bool = True
 
 
 NO_NOTES = Notes()

@@ -37,7 +37,7 @@ def _attempted(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotRepl
         except ModuleNotFoundError as err:
             if err.name != "torch":
                 raise
-            return NotReplayed(Cause.NO_TORCH)
+            return NotReplayed(Cause.NO_LIBRARY)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return computed(call, plan)
@@ -59,7 +59,7 @@ def references(call: RecordedCall, whole: int = WHOLE) -> Iterator[References | 
         except ModuleNotFoundError as err:
             if err.name != "torch":
                 raise
-            yield NotReplayed(Cause.NO_TORCH)
+            yield NotReplayed(Cause.NO_LIBRARY)
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -97,7 +97,7 @@ class _Transformed(Leaf):
 
     @cached_property
     def array(self) -> Array:
-        """The elements; CannotReplay where they cannot be read, or have another shape."""
+        """Return the elements; CannotReplay if they cannot be read, or have another shape."""
         try:
             found: Array = parse(self.transform)(self.loaded())
         except MappingError as err:
@@ -113,7 +113,7 @@ def crossed(dump: Dump, at: int, other: Dump, partners: Mapping[Place, Partner])
     Two programs are written in two frameworks, so equal names are not sufficient: GELU is approximated on one side, an
     epsilon is another. Here the golden's call, with its options, is executed in float64 on the inputs of the target's
     call, and the outputs of the target's call are compared with that. Both sides of the residual have the same inputs,
-    so however far the two runs have drifted apart, only the function and the rounding of one kernel are left in it.
+    so it contains only the function and the rounding of one kernel, however much the two runs differ.
 
     `partners` are the other call's records by the places of this call's; each tensor input needs one. Outputs and
     gradients without one are left out; the residuals have the names of the other dump's records. Raises nothing.

@@ -36,7 +36,7 @@ class Why(Enum):
     MOSTLY_FROZEN = "most parameters have no gradient: a fine-tuning"
     NOT_MATCHED = "the gradients are not reduced one by one"
     NOT_REPLAYED = "the call cannot be executed again"
-    NO_TORCH = "torch is not installed, which executes calls again"
+    NO_LIBRARY = "torch is not installed, which executes calls again"
     NO_REFERENCE = "the call has no result that follows from its recorded inputs"
     UNKNOWN_OPTION = "an option of the call is not recorded"
     PARTIAL = "it is a term of a sum (partial placement), which the optimizer reduces"
@@ -50,7 +50,7 @@ class Why(Enum):
 OPEN = frozenset({Why.NOT_REPLAYED})
 """Reasons that leave a call unjudged to which the invariant applies; they always count."""
 
-OPEN_BY_NAME = OPEN | {Why.NO_TENSORS, Why.NO_RECORD, Why.NO_TORCH, Why.UNKNOWN_OPTION, Why.UNKNOWN_MASK}
+OPEN_BY_NAME = OPEN | {Why.NO_TENSORS, Why.NO_RECORD, Why.NO_LIBRARY, Why.UNKNOWN_OPTION, Why.UNKNOWN_MASK}
 """Reasons that count if the invariant was selected by its name; otherwise a dump of this task or this installation is
 not expected to have what it needs, nor a layer whose inner calls are judged."""
 
@@ -138,9 +138,9 @@ def fingerprint(dump: Dump, row: int) -> Fingerprint:
 
 
 def shard(dump: Dump, row: int) -> Shard | None:
-    """What a row tells of its shard; None where it tells nothing."""
-    said, shape = dump.columns.shards.get(row), dump.columns.shape(row)
-    return None if said is None or shape is None else shard_of({"shape": list(shape), "shard": said}, 0)
+    """Return the shard of a row; None for a tensor that is not distributed."""
+    recorded, shape = dump.columns.shards.get(row), dump.columns.shape(row)
+    return None if recorded is None or shape is None else shard_of({"shape": list(shape), "shard": recorded}, 0)
 
 
 def is_constant(dump: Dump, row: int) -> bool:
