@@ -81,7 +81,7 @@ class PackWriter:
             self.pack()
 
     def pack(self) -> None:
-        """Make the zip of what all ranks have written so far."""
+        """Write the zip with the entries that all ranks have written so far."""
         with self._alone():
             self._pack()
 
@@ -95,7 +95,7 @@ class PackWriter:
         self._unpacked, self._packed_at = 0, time.monotonic()
 
     def close(self) -> None:
-        """Make the zip a last time; the last rank that ends removes the folder of entries. Never raises."""
+        """Write the zip a last time; the last rank that ends removes the folder of entries. Never raises."""
         atexit.unregister(self._at_exit)
         if self._pid != os.getpid() or not self._writes:  # a forked child is not the one that writes
             return
@@ -124,7 +124,7 @@ class PackWriter:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other rank packs meanwhile, where the file system has locks."""
+        """Exclude other ranks from packing in a block, if the file system supports locks."""
         path = self._folder / _LOCK
         until = time.monotonic() + _PATIENCE
         while (number := claim(path, create=True)) is None and time.monotonic() < until:

@@ -55,7 +55,7 @@ class RandomCalls:
 
     @property
     def ops(self) -> list[str]:
-        """The functions that are counted."""
+        """Return the functions that are counted."""
         return sorted(self._known)
 
     def install(self, table: Sequence[RandomFunction], passes: Passes | None = None) -> None:
@@ -73,7 +73,7 @@ class RandomCalls:
         self.is_counting = True
 
     def remove(self) -> None:
-        """Put the originals back. Where a wrapper was imported by name it passes calls through."""
+        """Restore the originals. A wrapper that was imported by name calls the original."""
         self.is_counting = False
         self._patches.remove()
 
@@ -116,7 +116,7 @@ class RandomCalls:
 
 
 def _stack() -> tuple[Frame, ...]:
-    """Where we are called from, the outermost first, without our own frames."""
+    """Return the call stack, the outermost frame first, without frames of this tool."""
     found: list[Frame] = []
     frame = sys._getframe(3)  # after `_count` and the wrapper
     while frame is not None and len(found) < MAX_FRAMES:

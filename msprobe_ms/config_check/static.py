@@ -27,7 +27,7 @@ _YAML = (".yaml", ".yml", ".json")
 _SHELL = (".sh", ".bash")
 _SCRIPT = 1 << 20  # bytes of a shell script
 _SCRIPT_TEXT = 1 << 16  # characters of it that are searched for commands with secrets
-_MOST = 100_000  # settings of one file: in yaml a few lines can stand for billions
+_MOST = 100_000  # settings of one file: a few lines of yaml can expand to billions
 _DEEPEST = 50
 
 
@@ -145,7 +145,7 @@ def leaves(held: object, redactor: Redactor) -> Iterator[tuple[str, object]]:
 
 
 def plain(value: Any) -> object:
-    """A value as JSON has it; what JSON has no form for becomes text."""
+    """Return a value in JSON's types; values that JSON does not support become text."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):

@@ -51,7 +51,7 @@ class Guard:
             self.is_busy = was_busy
 
     def hook(self, what: str, work: Callable[..., Any]) -> Callable[..., None]:
-        """`work` as a hook: it returns nothing, and passes what the monitor itself causes by."""
+        """Return `work` as a hook, which returns None and ignores calls that the monitor itself causes."""
 
         @wraps(work)
         def hook(*args: Any) -> None:

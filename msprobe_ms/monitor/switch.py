@@ -37,7 +37,7 @@ class Switch:
         return state.st_mtime_ns, state.st_size
 
     def turned_on(self) -> MonitorSettings | None:
-        """The settings where the file has changed and turns the monitor on. A file that is wrong is logged."""
+        """Return the settings if the file has changed and turns the monitor on. An invalid file is logged."""
         now = self._changed()
         if now == self._seen:
             return None

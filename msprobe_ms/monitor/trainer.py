@@ -135,7 +135,7 @@ class TrainerMon:
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """The statistics that are written; may be set while the training runs."""
+        """Return the statistics that are written; may be set while the training runs."""
         return self._settings.ops
 
     @ops.setter
@@ -149,13 +149,13 @@ class TrainerMon:
             self._engine.choose(self._plan().operations)
 
     def generate_wgrad_metrics(self) -> "tuple[dict[str, Any], dict[str, Any]]":
-        """(reduced, unreduced): the statistics of gradients of the step that is under way or has just ended, as
+        """Return (reduced, unreduced): the statistics of gradients of the current step, or of one that has ended, as
         `{tag: {operation: value}}`; for format `api`."""
         reduced, unreduced = (self._metrics(kind) for kind in _GRADIENTS)
         return reduced, unreduced
 
     def generate_xy_metrics(self) -> "tuple[dict[str, Any], dict[str, Any]]":
-        """(activations, their gradients), as `generate_wgrad_metrics`."""
+        """Return (activations, their gradients), as `generate_wgrad_metrics`."""
         forward, backward = (self._metrics(kind) for kind in _ACTIVATIONS)
         return forward, backward
 
@@ -190,7 +190,7 @@ class TrainerMon:
         TrainerMon._wrapped_optimizer = optimizer
 
     def reload_xy(self, xy_distribution: bool = False) -> None:
-        """Turn the statistics of activations and their gradients on or off from the present step on; deprecated."""
+        """Enable or disable the statistics of activations and their gradients from the current step on; deprecated."""
         _note_deprecated("reload_xy()", "set DYNAMIC_MONITOR=True and change xy_distribution in the configuration")
         before, self._settings = self._settings, replace(self._settings, xy_distribution=flag(xy_distribution))
         if self._engine is None or not self._engine.is_installed:
@@ -241,7 +241,7 @@ class TrainerMon:
         )
 
     def _begin(self) -> None:
-        """Collecting begins, with the present settings."""
+        """Begin collecting with the current settings."""
         settings, engine = self._settings, self._engine
         assert engine is not None
         plan = self._plan()
@@ -285,7 +285,7 @@ class TrainerMon:
             self._turn_on(engine, settings, step + 1)
 
     def _turn_on(self, engine: Engine, settings: MonitorSettings, first: int) -> None:
-        """Go over to new settings from a step on; where they cannot be meant the old ones stay."""
+        """Apply new settings from a step on; invalid ones are ignored."""
         before = self._settings, self._first
         was_installed, collected = engine.is_installed, self._collected
         self._settings, self._first = settings, first

@@ -97,7 +97,7 @@ class Perturber:
         """Do nothing: this task compiles nothing."""
 
     def yield_step(self) -> None:
-        """It shares nothing with other debuggers."""
+        """Do nothing: no state is shared with other debuggers."""
 
     @property
     def is_interrupted(self) -> bool:

@@ -91,12 +91,12 @@ class Session:
     # ---- between start and stop ------------------------------------------------------------------------------------
 
     def resume(self, where: Where) -> None:
-        """Calls of this thread are run a second time from here on."""
+        """Begin to run the calls of this thread a second time."""
         self.where, self._thread, self.busy, self.on = where, threading.get_ident(), False, True
         self._steps.add(where.step)
 
     def pause(self) -> None:
-        """No more calls."""
+        """Stop running calls a second time."""
         self.on = False
 
     def end_step(self) -> None:
@@ -109,7 +109,7 @@ class Session:
         return self.on and not self.busy and threading.get_ident() == self._thread
 
     def waited(self, handle: Any) -> None:
-        """Exchanges between ranks are not run a second time."""
+        """Do nothing: exchanges between ranks are not run a second time."""
 
     # ---- a call ----------------------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ def _listed(value: Any) -> Any:
 
 
 def flat(found: Any) -> Iterator[tuple[Path, Any]]:
-    """Outputs by path; a single one is the first."""
+    """Return outputs by path; a single one is the first."""
 
     def walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         if isinstance(value, (tuple, list)):

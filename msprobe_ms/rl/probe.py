@@ -40,7 +40,7 @@ class MsProbe:
         """Take the settings: a dict, an object with these fields, or the path of a YAML file with `msprobe_config`.
 
         Given again, equal settings change nothing, and others hold from here on: another `dump_path` begins at step 0,
-        or goes on where it was left. Raises SettingsError where something cannot be meant, UsageError where the folder
+        or continues where it ended. Raises SettingsError for invalid settings, UsageError if the folder
         cannot be made.
         """
         settings = load(msprobe_config)
@@ -55,7 +55,7 @@ class MsProbe:
             make_root(settings.dump_path, "config_init")
             cls._roots[settings.dump_path] = data
         if (compiled := sys.modules.get("msprobe.rl.compiled_data")) is not None:
-            compiled.synchronize()  # what graphs still have in hand is of the settings in which they ran
+            compiled.synchronize()  # tensors of running graphs belong to the settings with which they ran
         if cls._stages is not None and cls.config is not None:
             cls._stages.end()
             logger.info("msprobe: the settings changed; collection in %s ends here", cls.config.dump_path)
@@ -66,7 +66,7 @@ class MsProbe:
 
     @classmethod
     def _data_for(cls, switch: str) -> KeyData | None:
-        """Where something goes that the field `switch` of the settings switches on; None where it is not collected."""
+        """Return the receiver of data that the setting `switch` enables; None if they are not collected."""
         return cls._data if cls.enabled and getattr(cls.config, switch, False) else None
 
     @classmethod
@@ -105,7 +105,7 @@ class MsProbe:
     def debugger_start(cls, model: Any, tag: str) -> None:
         """Collect the layers of a model, or of a list or dict of models, in the stage `tag`, if that is switched on.
 
-        UsageError for an unknown tag, something that is no model, and a stage that begins within another one.
+        UsageError for an unknown tag, an object that is not a model, and a stage that begins within another one.
         """
         if cls.enabled and cls._stages is not None:
             with logged(f"debugger_start({quoted(tag)})", passed=MsprobeError):

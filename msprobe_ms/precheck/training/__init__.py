@@ -1,1 +1,1 @@
-"""Task `acc_check`: calls held to float64 while the training runs, within a time budget of each step."""
+"""Task `acc_check`: compares calls with float64 while the training runs, within a time budget of each step."""
