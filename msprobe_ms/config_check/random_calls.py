@@ -21,7 +21,7 @@ from msprobe.frameworks.interface import RandomFunction, random_functions
 Frame = tuple[CodeType, int]
 
 MAX_FRAMES = 200  # frames of a stack, the innermost
-MAX_STACKS = 10_000  # stacks of one function: beyond it new places are counted together
+MAX_STACKS = 10_000  # stacks of one function; further places are counted together
 _OURS = os.path.dirname(__file__) + os.sep
 _ELSEWHERE: tuple[Frame, ...] = ()
 
@@ -48,7 +48,7 @@ class RandomCalls:
     def __init__(self) -> None:
         self._patches = Patches()
         self._counts: dict[str, dict[tuple[Frame, ...], int]] = {}
-        self._lock = threading.RLock()  # a signal's handler may draw a number in the middle of our counting
+        self._lock = threading.RLock()  # a signal handler may draw a number while a call is counted
         self._inside = threading.local()
         self._known: set[str] = set()
         self.is_counting = False
@@ -98,7 +98,7 @@ class RandomCalls:
             if not self.is_counting or (passes is not None and passes()) or getattr(inside, "is_counted", False):
                 return original(*args, **kwargs)
             self._count(op)
-            inside.is_counted = True  # what a library calls by itself is not the training's
+            inside.is_counted = True  # calls by libraries are not those of the training
             try:
                 return original(*args, **kwargs)
             finally:

@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"-\.?\d.*")
 _ORDINARY = re.compile(r"[^\s\\'\"`$;|&<>()#=]+=?")
 _ENDS = "\n;|&<>()"
 
-_MOST_WORDS = 100_000  # of a script after its variables were put in: blocks may hold blocks
+_MOST_WORDS = 100_000  # of a script after its variables were expanded: blocks may contain blocks
 _MOST_CHARACTERS = 10_000_000
 
 Value = str | bool | list[str]
@@ -56,7 +56,7 @@ class _Shell:
     def expand(self, word: _Word) -> list[str]:
         """Return the words to which a word expands."""
         done: list[str] = []
-        parts: list[str] = []  # of the word that is being made
+        parts: list[str] = []  # of the word that is expanded
         has_text = False
         for piece in word:
             array = None if piece.quote == "'" else _VARIABLE.fullmatch(piece.text)

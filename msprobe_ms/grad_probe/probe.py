@@ -68,7 +68,7 @@ class Watch:
             self._probe.destination.counted(self._step, False)
             if settings.collects_step(self._step) and settings.collects_rank(rank):
                 self._folder = rank_folder(self._probe.destination.root(), rank)
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             self._lost(f"the table of step {self._step} cannot be created", cause)
@@ -88,7 +88,7 @@ class Watch:
         except OSError as cause:  # no table: it would promise files that are not there
             self._folder = None
             self._lost(f"step {self._step}", cause)
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             self._lost(f"the gradient of {name}", cause)
@@ -102,7 +102,7 @@ class Watch:
         try:
             self._probe.write(folder, self._step, rows)
             self._probe.destination.counted(self._step, True)
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             self._lost(f"the table of step {self._step}", cause)

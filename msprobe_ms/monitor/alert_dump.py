@@ -24,7 +24,7 @@ class AlertDump:
         self._debugger: Any = None
         self._left = -1
 
-    def armed(self, step: int) -> None:
+    def arm(self, step: int) -> None:
         """Collect from `step` on, which begins now, because of an alert in the previous step."""
         if self._left >= 0:
             return

@@ -34,7 +34,7 @@ FORWARD, BACKWARD, OPTIMIZER, OTHER = 0, 1, 2, -1
 STAGES = {
     **dict.fromkeys(("actv",), FORWARD),
     **dict.fromkeys(("actv_grad", "pre_grad", "post_grad", "acc_grad"), BACKWARD),
-    # The names that 8.1 writes; it takes them for neither, and puts them before the forward.
+    # The names that 8.1 writes; it counts them as neither, before the forward.
     **dict.fromkeys(("grad_unreduced", "grad_reduced"), BACKWARD),
     "local": BACKWARD,  # the loss comes after every activation
     **dict.fromkeys(("exp_avg", "exp_avg_sq", "param_updated"), OPTIMIZER),
@@ -128,7 +128,7 @@ class Entry:
     message: str
 
     @property
-    def when(self) -> tuple[int, ...]:
+    def order(self) -> tuple[int, ...]:
         """Return its order in time: the forward passes the stages of the model upwards, everything else downwards."""
         up = 1 if self.stage == FORWARD else -1
         return self.step, self.micro_step, self.stage, up * self.vpp_stage, up * self.pp_stage, self.call_id
@@ -212,7 +212,7 @@ def earliest(entries: Iterable[Entry], count: int, steps: frozenset[int] = froze
     In order of step, micro step, stage; then by the stages of the model (`vpp_stage`, `pp_stage`: rising in the
     forward, else falling) and by call.
     """
-    return sorted((each for each in entries if not steps or each.step in steps), key=lambda each: each.when)[:count]
+    return sorted((each for each in entries if not steps or each.step in steps), key=lambda each: each.order)[:count]
 
 
 def write_analysis(path: Path, entries: Sequence[Entry]) -> None:

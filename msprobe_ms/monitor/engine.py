@@ -177,7 +177,7 @@ class Engine:
             if parts is not None and parts.active:
                 self._backend.settle()
                 self.guard.run("the update", parts.points.after)
-        finally:  # the parameters are updated: the step has ended also where an interrupt has come
+        finally:  # the parameters are updated: the step has ended even after an interrupt
             if self.ends_with_update:
                 self.end_step()
 

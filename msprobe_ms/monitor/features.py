@@ -53,7 +53,7 @@ def attention(q: Numbers, k: Numbers, order: str) -> list[float]:
     first = (slice(None), 0, 0) if order == ORDERS[0] else (0, slice(None), 0)
     queries, keys = (np.asarray(widen(each[first]), np.float64) for each in (q, k))
     scores_of = keys.T / np.sqrt(q.shape[-1])
-    seen = len(keys) - len(queries)  # before the first query, with a cache
+    seen = len(keys) - len(queries)  # keys in a cache, before the first query
     entropies, greatest = [], []
     for begin in range(0, len(queries), _ROWS):
         scores = queries[begin : begin + _ROWS] @ scores_of

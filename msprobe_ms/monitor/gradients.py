@@ -124,7 +124,7 @@ class OwnGradients:
     def _accumulated(self, own: _Own) -> None:
         gradient, is_whole = self._backend.gradients.accumulated(own.parameter, self._main_grad, own.is_moved)
         if gradient is None:
-            return  # a hook of the training has taken it away: it accumulates by itself
+            return  # a hook of the training has removed it, and accumulates itself
         self._framework_accumulates = True
         if not is_whole and not self._known:
             self._began_again = True  # it was cleared, or moved; after an update that was skipped it is cleared
@@ -174,7 +174,7 @@ class OwnGradients:
                 )
             return
         why = ""
-        if passes > 1 and usual not in (None, passes):  # of one pass the sum is whole, whatever came before
+        if passes > 1 and usual not in (None, passes):  # the sum of one pass is complete
             why = f"this update followed {passes} backward passes, and the previous one {usual}"
         elif passes > 1 and self._has_dropped(received):
             why = f"this update followed {passes} backward passes and does not contain all of their gradients"

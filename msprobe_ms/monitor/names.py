@@ -8,7 +8,7 @@ from typing import Protocol
 _CUT = re.compile(r"layers?\.|embeddings?\.|final|output|norm")
 
 
-def squashed(names: Iterable[str]) -> dict[str, str]:
+def shortened(names: Iterable[str]) -> dict[str, str]:
     """Return each name without the part before `layer(s).`, `embedding(s).`, `final`, `output` or `norm`, by full name.
 
     Names that would become equal, and names without such a word, are unchanged.

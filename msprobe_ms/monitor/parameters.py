@@ -17,7 +17,7 @@ from msprobe.frameworks.interface import Update
 from .backend import Backend
 from .gradients import OwnGradients, refuse
 from .guard import Guard
-from .names import Choice, squashed
+from .names import Choice, shortened
 from .readings import Key, Readings, pairs
 
 REDUCED, BEFORE, AFTER = "grad_reduced", "param_origin", "param_updated"
@@ -58,7 +58,7 @@ class Parameters:
         self.of: dict[int, Any] = {}
         for vpp_stage, model in enumerate(models):
             known = {name: each for name, each in backend.modules.parameters(model) if each.requires_grad}
-            named = squashed(known)
+            named = shortened(known)
             for name, parameter in known.items():
                 if choice.has_parameter(vpp_stage, name, named[name]) and id(parameter) not in self.names:
                     self.names[id(parameter)] = Key(vpp_stage, named[name] if short else name)

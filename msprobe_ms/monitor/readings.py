@@ -148,7 +148,7 @@ class Readings:
         """Return the rows to write: by kind, the statistics `operations[kind]`."""
         written: dict[str, list[Row]] = {}
         for kind in self._rows:
-            if kind not in operations:  # measured for another kind's numbers only
+            if kind not in operations:  # measured only for the numbers of another kind
                 continue
             found, numbers = self.numbers(kind)
             columns = [STATISTICS.index(operation) for operation in operations[kind]]

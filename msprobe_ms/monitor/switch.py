@@ -36,7 +36,7 @@ class Switch:
             return 0, 0
         return state.st_mtime_ns, state.st_size
 
-    def turned_on(self) -> MonitorSettings | None:
+    def enabling_settings(self) -> MonitorSettings | None:
         """Return the settings if the file has changed and turns the monitor on. An invalid file is logged."""
         now = self._changed()
         if now == self._seen:

@@ -197,7 +197,7 @@ class TrainerMon:
             return
         try:
             self._engine.install(self._plan())
-        except UsageError as err:  # nothing of the kind can be monitored in this model
+        except UsageError as err:  # no data of this kind can be monitored in this model
             logger.error("monitor: reload_xy(): %s; the settings remain unchanged", err)
             self._settings = before
             self._engine.install(self._plan())
@@ -252,7 +252,7 @@ class TrainerMon:
                 self._path,
             )
         self._collected = 0
-        engine.install(plan)  # first: it raises where nothing can be monitored
+        engine.install(plan)  # first, because it raises if nothing can be monitored
         group = self._group
         self._rules = settings.alert.rules or ((Robust(),) if settings.on_alert is not None else ())
         self._alerts = Alerts(self._rules, pp_stage=0 if group is None else self._backend.distributed.group_rank(group))
@@ -281,7 +281,7 @@ class TrainerMon:
             self._close()
             if self._switch is not None:
                 self._switch.turn_off()
-        if self._switch is not None and (settings := self._switch.turned_on()) is not None:
+        if self._switch is not None and (settings := self._switch.enabling_settings()) is not None:
             self._turn_on(engine, settings, step + 1)
 
     def _turn_on(self, engine: Engine, settings: MonitorSettings, first: int) -> None:
@@ -353,7 +353,7 @@ class TrainerMon:
         if self._anomalies is not None:
             self._anomalies.add(found)
         if self._dump is not None:
-            self._dump.armed(step + 1)
+            self._dump.arm(step + 1)
 
     def _close_writer(self) -> None:
         writer, self._writer = self._writer, None

@@ -15,7 +15,7 @@ from .formats import Format, rounded
 FLIPPED = 8.0
 """The ratio where an element has the other sign."""
 
-_BLOCK = 1 << 15  # elements: as float64, a block and what is made of it stay in the second-level cache
+_BLOCK = 1 << 15  # elements: in float64, a block and its results fit into the second-level cache
 
 
 def difference(original: Array, other: Array, of: Format, floor: float | None = None) -> Difference:

@@ -53,7 +53,7 @@ def bit_noise(values: Array, of: Format) -> Array | Cause:
         return cause
     with np.errstate(invalid="ignore"):
         normal = (np.abs(values) > of.tiny) & np.isfinite(values)
-    bits: Array = np.ascontiguousarray(values).view(of.bits)  # of no dimension it makes one
+    bits: Array = np.ascontiguousarray(values).view(of.bits)  # it would add a dimension to a scalar
     flipped: Array = np.bitwise_xor(bits, normal.astype(of.bits).reshape(bits.shape)).view(of.dtype)
     return flipped.reshape(values.shape)
 

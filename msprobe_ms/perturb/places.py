@@ -42,7 +42,7 @@ class Places:
             self._kept.append(code)
             try:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-            except Exception as cause:  # a loader of the user's own, which may raise anything
+            except Exception as cause:  # a loader of the user may raise any exception
                 if must_propagate(cause):
                     raise
                 source = ""

@@ -88,7 +88,7 @@ def _integers(leaf: Leaf, rng: Generator, operation: Operation, *, is_index: boo
         raise CannotReplay(Cause.MISSING_TENSOR, f"{leaf.record.name}: without a range")
     first, last = int(low), int(high)
     if is_index and last >= 0:
-        first = max(first, 0)  # an index that is ignored, -100, is none that others may be
+        first = max(first, 0)  # -100 is an index that is ignored; drawn indices are not
     if is_index and operation.name in _PERMUTED and leaf.shape:
         axis = next((i for i, n in enumerate(leaf.shape) if n > 1), 0)
         return np.argsort(rng.random(leaf.shape), axis=axis).astype(leaf.dtype)
@@ -141,7 +141,7 @@ def _with_non_finite(made: Array, leaf: Leaf, rng: Generator) -> Array:
     places = rng.permutation(made.size)[: len(values)]
     kept = made[..., :1].copy() if made.ndim else made
     made.flat[places] = values[: len(places)]
-    if made.ndim and counts.negative_inf:  # a row that is masked whole has no softmax
+    if made.ndim and counts.negative_inf:  # a row that is completely masked has no softmax
         made[..., :1] = np.where(np.isneginf(made).all(axis=-1, keepdims=True), kept, made[..., :1])
     return made
 

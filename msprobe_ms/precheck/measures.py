@@ -131,7 +131,7 @@ def _plain(n: Array, b: Array) -> dict[str, Any]:
     by = np.abs(b)
     relative = r / np.where(by == 0, TINY, by)
     scale = max(float(by.max(initial=0.0)), float(np.abs(n).max(initial=0.0)), 1e-300)
-    n, b = n / scale, b / scale  # squares shall not overflow
+    n, b = n / scale, b / scale  # so that squares do not overflow
     tiny = TINY / scale / scale
     return {
         "cosine": float((tiny + n @ b) / (tiny + np.sqrt(n @ n) * np.sqrt(b @ b))) if np.isfinite(tiny) else 1.0,

@@ -49,7 +49,7 @@ class Turns:
     def __iter__(self) -> Iterator[tuple[Key, Turn]]:
         return iter(self._turns.items())
 
-    def come(self, key: Key) -> bool:
+    def count(self, key: Key) -> bool:
         """Count a call; return whether it is its turn."""
         turn = self._turns.get(key)
         if turn is None:
@@ -64,7 +64,7 @@ class Turns:
         """Return the turn of a call that was counted."""
         return self._turns[key]
 
-    def checked(self, key: Key, status: Status) -> None:
+    def note_checked(self, key: Key, status: Status) -> None:
         """Note that a call was checked."""
         turn = self._turns[key]
         turn.checked += 1
@@ -76,7 +76,7 @@ class Turns:
         known = self._by_function.get(function)
         return known is None or any(not turn.closed and turn.checked <= self._round for turn in known)
 
-    def absent(self, key: Key, most: int) -> None:
+    def note_missing(self, key: Key, most: int) -> None:
         """Note that a call received no gradients; after `most` times in a row it is assumed to have none."""
         turn = self._turns[key]
         turn.absent += 1

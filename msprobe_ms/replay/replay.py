@@ -43,7 +43,7 @@ def _attempted(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotRepl
             return computed(call, plan)
     except CannotReplay as err:
         return err.outcome
-    except Exception as err:  # a foreign dump may hold any arguments, and torch raises what it likes
+    except Exception as err:  # a dump may contain any arguments, and torch may raise any exception
         return NotReplayed(Cause.FAILED, type(err).__name__)
 
 
@@ -66,7 +66,7 @@ def references(call: RecordedCall, whole: int = WHOLE) -> Iterator[References | 
             yield from referenced(call, plan, whole)
     except CannotReplay as err:
         yield err.outcome
-    except Exception as err:  # a foreign dump may hold any arguments, and torch raises what it likes
+    except Exception as err:  # a dump may contain any arguments, and torch may raise any exception
         yield NotReplayed(Cause.FAILED, type(err).__name__)
 
 
@@ -135,7 +135,7 @@ def effect_of_arguments(
         calls = _exchanged(call_of(dump, at), other, partners), call_of(other, other_at)
     except CannotReplay:
         return None
-    except Exception:  # a foreign dump may hold any arguments
+    except Exception:  # a dump may contain any arguments
         return None
     ours, theirs = ({r.label: r for r in references(call) if isinstance(r, References)} for call in calls)
     labels = [(label, label) for label in ours if label in theirs] or [(a, b) for a in ours for b in theirs]

@@ -32,5 +32,5 @@ def save_data(name, data=None):  # type: ignore[no-untyped-def]  # compiled code
 
 def save_string_list(name, strings=None):  # type: ignore[no-untyped-def]  # compiled code
     """Do nothing in a graph except logging: strings are constants there."""
-    leave_texts_out(name)  # type: ignore[name-defined]  # noqa: F821  # as above
-    return None  # the compiler remarks on a function that only calls, and fails to name one that a class has
+    skip_strings(name)  # type: ignore[name-defined]  # noqa: F821  # as above
+    return None  # the compiler warns about a function without a return, and fails to name one of a class

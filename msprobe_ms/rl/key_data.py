@@ -47,7 +47,7 @@ class KeyData:
         if self._is_forked():
             return
         if not isinstance(name, str) or not name:
-            left_out("name", f"save_data: the name is {quoted(name)}; pass a string: save_data('loss', loss)")
+            log_skipped("name", f"save_data: the name is {quoted(name)}; pass a string: save_data('loss', loss)")
             return
         tensors: list[Leaf] = []
         with logged(f"save_data: {name}"):  # a container may run user code, or be changed by another thread
@@ -61,7 +61,7 @@ class KeyData:
                 kind = _NUMPY if framework is None else framework.tensors.type_name
                 self._keep(name, inner, process.array_to_save(tensor), str(tensor.dtype), rank, kind)
 
-    def save_arrived(self, name: str, inner: str, array: np.ndarray[Any, Any], dtype: str, kind: str) -> None:
+    def save_from_graph(self, name: str, inner: str, array: np.ndarray[Any, Any], dtype: str, kind: str) -> None:
         """Save a tensor of type `kind` that a running graph passes on, of `save_data(name, ...)` in the graph."""
         if not self._is_forked():
             with logged(f"save_data: {name}"):
@@ -88,19 +88,19 @@ class KeyData:
         except BaseException as cause:  # as in `save`
             if must_propagate(cause):
                 raise
-            failed("save_data", cause)
+            log_failure("save_data", cause)
             return
         for key, item in items:
             try:
                 self._singles.save(item)
             except NotATensor as cause:
-                left_out(f"of {key}", str(cause))
+                log_skipped(f"of {key}", str(cause))
                 self._singles.skip_save(key)
 
     def save_strings(self, name: str, strings: Any) -> None:
         """Save each string as its UTF-8 bytes, one save for each."""
         if not isinstance(strings, list | tuple) or not all(isinstance(text, str) for text in strings):
-            left_out(
+            log_skipped(
                 "strings",
                 f"save_string_list: {quoted(name)} is not a list of strings; call save_string_list(name, [text])",
             )
@@ -127,12 +127,12 @@ class KeyData:
         return forked
 
 
-def left_out(cause: str, what: str) -> None:
+def log_skipped(cause: str, what: str) -> None:
     """Log a mistake in one call, once per cause; the rest is saved."""
     log_once(f"MsProbe: {cause}", f"MsProbe: {what.removeprefix('SingleSave: ')}; it is not saved")
 
 
-def failed(what: str, cause: BaseException) -> None:
+def log_failure(what: str, cause: BaseException) -> None:
     """Log a failure of this tool, once per cause."""
     why = reason(cause)
     log_once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training continues")
@@ -146,18 +146,18 @@ def logged(what: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None
     except passed:
         raise
     except Exception as cause:
-        failed(what, cause)
+        log_failure(what, cause)
 
 
 def _tensors(name: str, data: Any) -> Iterator[Leaf]:
     """Return the tensors in data, each with the name followed by positions and keys; None is skipped."""
     tree = tree_of_value(data, name, fields=False)
     for lost in tree.lost:
-        left_out(lost.kind, f"save_data: {lost.place[:200]}: {lost.cause}")
+        log_skipped(lost.kind, f"save_data: {lost.place[:200]}: {lost.cause}")
     for place, leaf in leaves_of(tree.values[0], name):
         if is_savable(leaf):
             yield place, leaf
         elif leaf is not None:
             kind = type_name(leaf)
             what = f"save_data: {place} is {quoted(leaf)} of type {kind}"
-            left_out(kind, f"{what}; convert it to a tensor, or use save_string_list")
+            log_skipped(kind, f"{what}; convert it to a tensor, or use save_string_list")

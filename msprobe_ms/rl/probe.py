@@ -12,7 +12,7 @@ from msprobe.base.log import logger
 from msprobe.store.rl_roots import write_configurations
 
 from . import in_graph
-from .key_data import KeyData, left_out, logged
+from .key_data import KeyData, log_skipped, logged
 from .settings import FlowSettings, load
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class MsProbe:
             return
         data = stages = None
         if settings.msprobe:
-            from .stages import Stages  # here: a probe that is off needs no debugger
+            from .stages import Stages  # here, because a disabled probe does not need a debugger
 
             data = cls._roots.get(settings.dump_path) or KeyData(settings.dump_path)
             stages = Stages(settings, data.step_number)
@@ -92,7 +92,7 @@ class MsProbe:
         elif isinstance(name, Mapping):
             place.save_each(name)
         else:
-            left_out("call", f"save_data({quoted(name)}): pass a name and its data, or a dict of names and data")
+            log_skipped("call", f"save_data({quoted(name)}): pass a name and its data, or a dict of names and data")
 
     @classmethod
     @in_graph.compiled_as(in_graph.save_string_list)
@@ -126,7 +126,7 @@ class MsProbe:
         with logged("step"):
             cls._stages.step()
         try:
-            # what the user's own `save` and `save_grad` write has the same steps; waits for what graphs have in hand
+            # files of the user's `save` and `save_grad` have the same steps; waits for running graphs
             if (saves := sys.modules.get("msprobe.graph_save.save")) is not None:
                 saves.step()
         finally:

@@ -140,7 +140,7 @@ def _fields(source: Any, where: str) -> dict[str, Any]:
     else:
         found = {key: getattr(source, key) for key in known if hasattr(source, key)}
         is_other = not found
-    if is_other:  # the whole configuration of a framework, say, without our section
+    if is_other:  # for example the configuration of a framework without the section of this tool
         raise SettingsError(
             f"{where}: {quoted(source)} of type {type(source).__name__} has none of the fields of {SECTION}; pass "
             "a dict, an object with these fields, or the path of a YAML file with the section (a complete "

@@ -54,7 +54,7 @@ class Stages:
             if tag not in self._begun and not self._has_stepped:
                 raise UsageError(f"{what}; {remedy}")
             log_once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
-            self._shut()
+            self._stop_open()
         debugger = self._debugger_for(model, tag)
         tokens = self._tokens if tag == GENERATES else None
         if tokens and debugger._collects_graphs():
@@ -75,14 +75,14 @@ class Stages:
             what = f"{self._open} is" if self._open else "nothing is"
             log_once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")
         elif tag in self._settings:
-            self._shut()
+            self._stop_open()
 
     def step(self) -> None:
         """End the step of all stages."""
         if self._open:
             left = f"{self._open} is still started; call debugger_stop({self._open!r}) first"
             log_once("open stage", f"MsProbe: step: {left}")
-            self._shut()
+            self._stop_open()
         self._step += 1
         self._has_stepped = True
         if self._debugger is not None:
@@ -91,11 +91,11 @@ class Stages:
     def end(self) -> None:
         """Stop an open stage, and release the dump_path."""
         if self._open:
-            self._shut()
+            self._stop_open()
         if self._debugger is not None:
             self._debugger._retire()
 
-    def _shut(self) -> None:
+    def _stop_open(self) -> None:
         tag, self._open = self._open, ""
         if self._debugger is not None:
             self._debugger.stage(tag).stop()
@@ -103,7 +103,7 @@ class Stages:
     def _debugger_for(self, model: Any, tag: str) -> Debugger:
         made_by = _class_for(model, tag)
         if self._debugger is None:
-            debugger = made_by._create(self._above)  # without becoming the debugger of calls on the class
+            debugger = made_by._create(self._above)  # which calls on the class do not use
             try:
                 debugger.set_init_step(self._step)
                 for each, settings in self._settings.items():

@@ -87,7 +87,7 @@ class Checks(Watch):
     def function_of(self, name: str) -> tuple[str, str]:
         """Return function and direction of a call that may be checked; two empty strings for other calls."""
         rest, _, last = name.rpartition(".")
-        key = f"{rest.rpartition('.')[0]}.{last}"  # without the number, of which there are many
+        key = f"{rest.rpartition('.')[0]}.{last}"  # without the number, which differs for each call
         found = self._functions.get(key)
         if found is None:
             of = names.parse(name)
@@ -176,7 +176,7 @@ class CheckFront(HoldingFront):
         begin = perf_counter()
         try:
             return work()
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             log_once(f"acc_check {type(cause)}", f"acc_check: a call could not be checked: {reason(cause)}")
@@ -221,7 +221,7 @@ class CheckFront(HoldingFront):
         with self._lock:
             self._held.clear()
             for _, key in self._awaiting.values():
-                self._turns.absent(key, _ABSENT)
+                self._turns.note_missing(key, _ABSENT)
             self._awaiting.clear()
             self._flush()
             if self._opened.is_open:
@@ -233,19 +233,19 @@ class CheckFront(HoldingFront):
     def _forward(self, stem: str, call: Kept) -> None:
         shapes = shapes_of(call.held)
         own, other = (stem, "forward", shapes), (stem, "backward", shapes)
-        wanted = [key for key in (own, other) if self._turns.come(key)]
+        wanted = [key for key in (own, other) if self._turns.count(key)]
         if not wanted or not self._watch.is_own_process:
             return
         inputs = [one for one in call.held if one.part[:6] != "output"]
         received = {id(one.value) for one in inputs if not one.dtype}
         if any(id(one.value) in received for one in call.held if one.part[:6] == "output"):
-            self._watch.changes_inputs.add(stem)  # copied before it runs from the next call on
+            self._watch.changes_inputs.add(stem)  # from the next call on, copied before it runs
             return
         size, memory = size_of(call.held), self._watch.settings.memory
         if size > memory - self._bytes:
             for key in wanted:
                 self._turns[key].over_memory += 1
-                if size > memory:  # it would hold up the round
+                if size > memory:  # it would delay the round
                     self._turns[key].closed = 'its tensors exceed the limit of the setting "memory"'
             return
         if not self._has_time() or (received and self._may_change(stem, call.name)):
@@ -277,7 +277,7 @@ class CheckFront(HoldingFront):
     def _check(self, directions: Sequence[Kept], key: Key) -> None:
         stem, direction, shapes = key
         found = self._watch.judged(directions, str(self._step.header.get("framework", "")), direction)
-        self._turns.checked(key, found.status)
+        self._turns.note_checked(key, found.status)
         if found.skipped is not None:
             self._turns[key].closed = str(found.skipped)
             if direction == "forward":

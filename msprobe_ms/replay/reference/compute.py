@@ -85,7 +85,7 @@ def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[Reference
             )
         except CannotReplay as err:
             yield err.outcome
-        except Exception as err:  # torch raises what it likes
+        except Exception as err:  # torch may raise any exception
             yield NotReplayed(Cause.FAILED, type(err).__name__)
         else:
             yield found
@@ -186,7 +186,7 @@ def _of_forward(
     if kind is Kind.ELEMENTWISE:
         return [square.sqrt() for square in one_by_one(function, inputs, values)]
     found = probed(function, inputs, values)
-    if plan.operation.name == "log_softmax":  # x - log(sum(exp(x))): near 0 both operands' own rounding remains
+    if plan.operation.name == "log_softmax":  # x - log(sum(exp(x))): near 0 the rounding of both operands remains
         return [(s.square() + (values[0] - inputs[0]).square()).sqrt() for s in found]
     return found
 

@@ -114,7 +114,7 @@ class Program:
                 return values[value]
             if isinstance(value, Named):
                 return _dtype(value)
-            if isinstance(value, float) and self._scalar_dtype:  # as a kernel has it that compares it with tensors
+            if isinstance(value, float) and self._scalar_dtype:  # as in kernels that compare it with tensors
                 return float(rounded(torch.tensor(value, dtype=torch.float64), self._scalar_dtype))
             return value
 
