@@ -49,12 +49,12 @@ LISTED = {
         "msprobe.store.torch_files",
     ),
     "an option or argument of the user is the name of a framework": (
-        *("msprobe.cli", "msprobe.config_check.checker", "msprobe.diagnose.next_collection"),
+        *("msprobe.cli", "msprobe.config_check.checker"),
         *("msprobe.monitor.sectioned_settings", "msprobe.single_save"),
     ),
     "examines an installation or a command line before the training, without importing a framework": (
-        *("msprobe.config_check.shell", "msprobe.readiness.configuration", "msprobe.readiness.installation"),
-        *("msprobe.readiness.patterns", "msprobe.readiness.report", "msprobe.readiness.target"),
+        *("msprobe.config_check.shell", "msprobe.readiness.installation"),
+        "msprobe.readiness.target",
     ),
     "recognizes tensors below the layer of `msprobe.frameworks`": ("msprobe.base.framework",),
 }
