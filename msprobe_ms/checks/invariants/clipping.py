@@ -17,19 +17,8 @@ from msprobe.compare.ranks.collectives import word_of
 from msprobe.store.record import INPUT, OUTPUT, Dump
 
 from .exchanges import eps_of
-from .judgement import (
-    Fingerprint,
-    Judgement,
-    Run,
-    Status,
-    Why,
-    fingerprint,
-    gradients,
-    is_constant,
-    parameters,
-    shard,
-    unjudged,
-)
+from .judgement import Judgement, Run, Status, Why, unjudged
+from .rows import Fingerprint, fingerprint, gradients, is_constant, parameters, shard
 
 _ROUNDING = 1e-4
 """By how much a norm in float32 may differ from that of the recorded norms, as a share."""
