@@ -195,7 +195,9 @@ def _check_positional(options: CompareOptions) -> None:
     words = options.sides
     if not words:
         return
-    if words[0].lower() in ("mindspore", "pytorch") and not (len(words) == 2 and Path(words[0]).exists()):
+    from msprobe.base.framework import FRAMEWORKS  # lazy: imports numpy
+
+    if words[0].lower() in FRAMEWORKS and not (len(words) == 2 and Path(words[0]).exists()):
         raise UsageError(
             translated(
                 f"give the framework before the command: msprobe -f {words[0]} compare ...; after compare, -f "

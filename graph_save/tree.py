@@ -18,12 +18,12 @@ from msprobe.base.log import log_once
 from msprobe.base.statistic import Array
 from msprobe.store import layout
 from msprobe.store.async_writer import AsyncWriter
-from msprobe.store.describe import beginning, statistics
+from msprobe.store.describe import ArrayDescriber, beginning, statistics
 from msprobe.store.lock import HeldFile, claim
 from msprobe.store.run_folder import run_folder
 
-MINDSPORE = "mindspore.Tensor"
-"""The kind of most saved values; other kinds are saved by framework-independent code."""
+TENSOR_TYPE = ArrayDescriber.kind
+"""The type of most saved values; other types are saved by framework-independent code."""
 
 TASK_VARIABLE = "MSPROBE_SAVE"
 """The environment variable that selects what is saved, read at the first save."""
@@ -82,7 +82,7 @@ class SaveTree:
             return count
 
     def save(
-        self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str = MINDSPORE
+        self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str = TENSOR_TYPE
     ) -> None:
         """Save an array, which is read before this returns.
 
@@ -104,7 +104,7 @@ class SaveTree:
         self._task = self._task or save_task()
         number, self._id = self._id, self._id + 1
         folder, index = self._folders.get((save_dir, rank)) or self._folder(save_dir, rank)
-        short = array.dtype.name if kind != MINDSPORE else "float32" if dtype == "BFloat16" else dtype.lower()
+        short = array.dtype.name if kind != TENSOR_TYPE else "float32" if dtype == "BFloat16" else dtype.lower()
         file = safe_name(f"{name}_{short}_{number}.npy")
         line = beginning(kind, dtype, array.shape) + statistics(array)
         if self._task in KINDS:

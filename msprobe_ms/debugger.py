@@ -20,7 +20,7 @@ import numpy as np
 
 from msprobe.base.checks import output_folder, quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError, reason
-from msprobe.base.framework import AnyModel, Framework, Roots, frozen_parameters, rank, size, weak_roots
+from msprobe.base.framework import AnyModel, Framework, Roots, frozen_parameters, weak_roots
 from msprobe.base.interrupts import must_propagate
 from msprobe.base.log import log_once, logger
 from msprobe.base.sections import AccCheckSettings
@@ -29,6 +29,7 @@ from msprobe.base.tally import Tally, log_nothing_collected
 from msprobe.base.version import tool
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
+from msprobe.frameworks import process
 from msprobe.grad_probe.probe import Destination, GradProbe
 from msprobe.stage_control import Clock, Service, ServiceConfig, class_or_instance_method, serialized
 from msprobe.store.arrow import require_pyarrow
@@ -239,7 +240,7 @@ class Debugger:
                 other._interrupted("start() was called again before stop(), possibly after an exception")
                 other._shut()
         own_rank = self._rank() if rank_id is None else rank_id
-        self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
+        self._tally.start(self._settings, self._step, process.size(self._framework) if rank_id is None else 0)
         if not self._collects(own_rank):
             if self._settings.collects_rank(own_rank or 0):
                 self._collectors.expect(model)
@@ -488,14 +489,18 @@ class Debugger:
         """Return the device, if the framework has one for all tensors."""
         return ""
 
+    def _collects_graphs(self) -> bool:
+        """Return whether compiled graphs are collected now, in which calls are not visible to Python."""
+        return False
+
     def _rank(self) -> int | None:
-        return rank(self._framework)
+        return process.rank(self._framework)
 
     def _save(self, variable: Any, name: str, save_backward: bool) -> None:
         active, own_rank = self._active, self._rank()
         if active._settings.level != "debug":
             return
-        active._tally.start(active._settings, active._step, size(active._framework))
+        active._tally.start(active._settings, active._step, process.size(active._framework))
         if not active._is_over and active._collects(own_rank):
             try:
                 active._saves.save(variable, name, save_backward, lambda: active._open_saves(own_rank))
@@ -505,7 +510,7 @@ class Debugger:
 
     def _destination(self) -> Destination:
         def counted(step: int, is_written: bool) -> None:
-            self._tally.start(self._settings, step, size(self._framework))
+            self._tally.start(self._settings, step, process.size(self._framework))
             self._tally.opened |= is_written
             self._tally.any |= is_written
 

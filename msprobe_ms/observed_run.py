@@ -24,7 +24,8 @@ from types import ModuleType
 from typing import Any
 
 from msprobe.base.errors import MsprobeError
-from msprobe.base.framework import AnyModel, AnyParameter
+from msprobe.base.framework import TITLES, AnyModel, AnyParameter
+from msprobe.frameworks.process import array_to_save, imported
 from msprobe.frameworks.registry import PACKAGES
 
 DEBUGGERS = tuple(f"{package}.debugger" for package in PACKAGES.values())
@@ -157,10 +158,7 @@ def _parameters_of(model: AnyModel) -> Any:
 
 def _parameter(parameter: AnyParameter) -> str:
     try:
-        if hasattr(parameter, "asnumpy"):
-            return _digest(parameter.asnumpy().tobytes())
-        flat = parameter.detach().cpu().contiguous().flatten()
-        return _digest(flat.view(sys.modules["torch"].uint8).numpy().tobytes())
+        return _digest(array_to_save(parameter).tobytes())
     except Exception as cause:  # unreadable in each run; the error is recorded, and the training continues
         return f"{type(cause).__name__}: {cause}"
 
@@ -169,10 +167,11 @@ def _generators() -> Iterator[tuple[str, str]]:
     yield "the random generator of Python", _digest(_text(random.getstate()))
     if numpy := sys.modules.get("numpy"):
         yield "the random generator of numpy", _digest(_text(numpy.random.get_state(legacy=False)))
-        if mindspore := sys.modules.get("mindspore"):
-            yield "the random generator of MindSpore", _digest(mindspore.get_rng_state().asnumpy().tobytes())
-        if torch := sys.modules.get("torch"):
-            yield "the random generator of PyTorch", _digest(torch.get_rng_state().numpy().tobytes())
+    for framework in imported():
+        yield (
+            f"the random generator of {TITLES.get(framework.name, framework.name)}",
+            _digest(framework.randomness.states([])),
+        )
 
 
 def _text(state: Any) -> bytes:

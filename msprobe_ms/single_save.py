@@ -13,7 +13,6 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from msprobe.base import framework
 from msprobe.base.checks import nearest, output_folder, quoted, quoted_list
 from msprobe.base.errors import SettingsError, UsageError, reason
 from msprobe.base.files import make_root
@@ -21,6 +20,7 @@ from msprobe.base.framework import FRAMEWORKS, Framework
 from msprobe.base.interrupts import must_propagate
 from msprobe.base.log import log_once
 from msprobe.base.nested import MAX_MEMBERS, is_tensor, type_name
+from msprobe.frameworks import process
 from msprobe.store.layout import DATA
 from msprobe.store.rl_roots import write_configurations
 from msprobe.store.run_folder import run_folder
@@ -109,7 +109,7 @@ def _checked(dump_path: object, fmk: object) -> tuple[Path, Framework]:
 _trees: "WeakValueDictionary[Path, SingleTree]" = WeakValueDictionary()
 
 
-def shared_tree(root: Path, first: Framework) -> "SingleTree":
+def shared_tree(root: Path, first: str = "") -> "SingleTree":
     """Return the tree of a folder, which all writers of this process share, so that they use the same counts."""
     tree = _trees.get(root)
     if tree is None:
@@ -128,8 +128,8 @@ class SingleTree:
     written is logged once per cause. May be used from any thread and from signal handlers.
     """
 
-    def __init__(self, root: Path, first: Framework) -> None:
-        self._root, self._framework, self._lock = root, first, RLock()
+    def __init__(self, root: Path, first: str) -> None:
+        self._root, self._first, self._lock = root, first, RLock()
         self._step = 0
         self._rank: int | None = None
         self._micro_steps: dict[str, int] = {}
@@ -188,10 +188,7 @@ class SingleTree:
         try:
             root = self._run_root()
             place = Place(key, self._step, self._rank or 0, micro_step)
-            arrays = {
-                member: tensor if framework.framework_of(tensor) is None else framework.array_of(tensor)
-                for member, tensor in tensors.items()
-            }
+            arrays = {member: process.array_to_save(tensor) for member, tensor in tensors.items()}
             if isinstance(value, Mapping):
                 write(root, place, arrays)
             else:
@@ -204,7 +201,7 @@ class SingleTree:
     def _run_root(self) -> Path:
         """Return the folder of this run, which depends on the rank and may be unknown at construction."""
         if self._rank is None:
-            self._rank = framework.rank(self._framework)
+            self._rank = process.rank(self._first)
         return run_folder(self._root, self._rank, DATA).folder
 
 
@@ -219,7 +216,7 @@ def _computed_tensors(key: str, value: Any) -> dict[str, Any] | None:
             raise
         _log_failure(key, cause)
         return None
-    framework.synchronize(list(tensors.values()) if tensors else [])
+    process.settle(list(tensors.values()) if tensors else [])
     return tensors
 
 

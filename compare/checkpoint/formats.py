@@ -185,7 +185,7 @@ _WRAPPERS = ("module.", "_orig_mod.")
 """Prefixes of every name by DistributedDataParallel and torch.compile."""
 
 
-def read_torch(path: Path) -> Checkpoint:
+def read_pt(path: Path) -> Checkpoint:
     """Return the model's parameters in a file of `torch.save`.
 
     Raise the DumpErrors of `load_tree`, and one if it contains several dictionaries of tensors none of which has a

@@ -12,13 +12,13 @@ from msprobe.store.folders import by_number, look
 from msprobe.store.reader import json_object
 
 from .ckpt import read_ckpt
-from .formats import Checkpoint, Framework, Parameter, read_safetensors, read_torch
+from .formats import Checkpoint, Framework, Parameter, read_pt, read_safetensors
 from .megatron import iteration_of, read_megatron
 
 _READERS = {
     ".ckpt": read_ckpt,
     ".safetensors": read_safetensors,
-    **dict.fromkeys((".pt", ".pth", ".bin"), read_torch),
+    **dict.fromkeys((".pt", ".pth", ".bin"), read_pt),
 }
 _RANK = re.compile(r"rank_?(\d{1,9})")
 _STEP = re.compile(r"(.*?)(?:_(\d+))?-(\d+)_(\d+)")  # prefix, run, epoch, step: MindSpore's CheckpointConfig
@@ -71,7 +71,7 @@ def _read(path: Path) -> Checkpoint:
         try:
             with open_input(path) as file:
                 if file.read(4) == b"PK\x03\x04":  # a zip archive: some PyTorch trainers also use the suffix `.ckpt`
-                    return read_torch(path)
+                    return read_pt(path)
         except OSError:
             pass  # reported by the reader
     return reader(path)

@@ -21,7 +21,7 @@ class Variable:
 
 _HCCL = "HCCL, collective communication: environment variables"
 _SPEC = "msprobe: config_check"
-_MINDSPORE = "MindSpore: environment variables"
+_RUNTIME = "MindSpore: environment variables"
 _NVIDIA = "CUDA and cuBLAS: reproducibility"
 
 VARIABLES = (
@@ -32,13 +32,13 @@ VARIABLES = (
     Variable("ASCEND_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING", "0", _SPEC),
     Variable("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "", _SPEC),
     # In addition to msprobe's list: variables that change dtypes, the order of sums, or the computed functions.
-    Variable("MS_ASCEND_CHECK_OVERFLOW_MODE", "", "", _MINDSPORE),
-    Variable("MS_JIT", "MS_JIT", "1", _MINDSPORE),
-    Variable("MS_ENABLE_INTERNAL_KERNELS", "", "", _MINDSPORE),
-    Variable("MS_INTERNAL_DISABLE_CUSTOM_KERNEL_LIST", "", "", _MINDSPORE),
-    Variable("MS_ENABLE_LCCL", "", "", _MINDSPORE),
-    Variable("MS_SIMULATION_LEVEL", "MS_SIMULATION_LEVEL", "", _MINDSPORE),
-    Variable("TE_PARALLEL_COMPILER", "", "", _MINDSPORE),
+    Variable("MS_ASCEND_CHECK_OVERFLOW_MODE", "", "", _RUNTIME),
+    Variable("MS_JIT", "MS_JIT", "1", _RUNTIME),
+    Variable("MS_ENABLE_INTERNAL_KERNELS", "", "", _RUNTIME),
+    Variable("MS_INTERNAL_DISABLE_CUSTOM_KERNEL_LIST", "", "", _RUNTIME),
+    Variable("MS_ENABLE_LCCL", "", "", _RUNTIME),
+    Variable("MS_SIMULATION_LEVEL", "MS_SIMULATION_LEVEL", "", _RUNTIME),
+    Variable("TE_PARALLEL_COMPILER", "", "", _RUNTIME),
     Variable("INF_NAN_MODE_ENABLE", "", "", "Ascend: saturation or IEEE infinities"),
     Variable("CLOSE_MATMUL_K_SHIFT", "", "0", "Ascend: order of sums of a matmul"),
     Variable("ATB_MATMUL_SHUFFLE_K_ENABLE", "", "1", "Ascend: order of sums of a matmul"),

@@ -47,7 +47,7 @@ from .plan import plan
 _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
 """The bases of updates that are affected by noise."""
 
-_NO_TORCH = "torch is not installed, which executes the calls again: pip install 'msprobe-ms[torch]'"
+_NO_LIBRARY = "torch is not installed, which executes the calls again: pip install 'msprobe-ms[torch]'"
 
 
 def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Limits | None:
@@ -55,8 +55,8 @@ def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgemen
     contain tensors. Raise a UsageError without torch."""
     if comparison.mode != "tensor":
         return None
-    if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
-        raise UsageError(_NO_TORCH)
+    if comparison.noise is not None and Cause.NO_LIBRARY.value in comparison.noise.not_replayed:
+        raise UsageError(_NO_LIBRARY)
     residuals, amplifications = _differing(comparison)
     known = {row.kind for row in residuals}
     residuals += [row for row in _equal(comparison) if row.kind not in known]
@@ -153,8 +153,8 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
         rows: dict[Kind, KindResidual] = {}
         for at in dict.fromkeys((calls[0], calls[-1])):  # a kind has the same precision everywhere
             result = replay(comparison.golden, at)
-            if isinstance(result, NotReplayed) and result.cause is Cause.NO_TORCH:
-                raise UsageError(_NO_TORCH)
+            if isinstance(result, NotReplayed) and result.cause is Cause.NO_LIBRARY:
+                raise UsageError(_NO_LIBRARY)
             for kind, eta in _residuals(result, function[1]) if isinstance(result, Replayed) else ():
                 row = KindResidual(kind, class_of(eta).value, eta, len(calls))
                 rows[kind] = max(row, rows.get(kind, row), key=lambda r: r.eta)

@@ -508,8 +508,8 @@ def _log_unused(comparison: Comparison, label: str) -> None:
     noise = comparison.noise_of_tensors
     if noise is None and not (comparison.equal == EQUAL).all():
         logger.warning("%sthe limits of noise were not used: noise is judged where both sides hold tensors", label)
-    elif noise is not None and Hindrance.NO_TORCH.value in noise.not_replayed:
-        logger.warning("%sthe limits of noise were hardly used: %s", label, Hindrance.NO_TORCH.value)
+    elif noise is not None and Hindrance.NO_LIBRARY.value in noise.not_replayed:
+        logger.warning("%sthe limits of noise were hardly used: %s", label, Hindrance.NO_LIBRARY.value)
 
 
 def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:

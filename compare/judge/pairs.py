@@ -379,7 +379,7 @@ class PairJudge:
             return judge_value(target, golden)
         if row in self.notes.translated:
             value = self.notes.translated[row]
-            if self.target.framework == "mindspore":
+            if self.notes.translates_target:
                 target = replace(target, value=value)
             else:
                 golden = replace(golden, value=value)

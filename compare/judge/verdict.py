@@ -12,7 +12,7 @@ from msprobe.compare.core.relation import Relation
 from msprobe.compare.core.standard import EXACT, STANDARDS, Standard, canonical, family
 from msprobe.compare.core.tensor import source_of
 from msprobe.compare.match.pairs import equal_values
-from msprobe.store.record import NULL, PARTS, Columns, Dump, NonFinite, Record
+from msprobe.store.record import NULL, PARTS, REDUCTION, Columns, Dump, NonFinite, Record
 
 from . import wording
 
@@ -65,13 +65,17 @@ def wrong(reason: Reason) -> Verdict:
 def judge_value(target: Record, golden: Record) -> Verdict:
     """Return the verdict of two values that are not both tensors: equal or an error.
 
-    NaN equals NaN, and a dtype equals the same dtype of another framework.
+    NaN equals NaN, and a dtype equals itself in another framework. Other tools, and earlier versions of this one, write
+    null for a `ReduceOp`, which is not judged.
     """
     a, b = target.value, golden.value
     are_dtypes = target.type.endswith(".dtype") and golden.type.endswith(".dtype")
     is_same = a == b or (a != a and b != b) or (are_dtypes and canonical(str(a)) == canonical(str(b)))
     if target.kind == golden.kind and (target.kind == "tensor" or is_same):
         return PASS
+    if {target.kind, golden.kind} == {"null", "value"} and REDUCTION in (target.type, golden.type):
+        side = "target" if target.kind == "value" else "golden"
+        return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, side))
     mine, theirs = (TensorLook(r.dtype, r.shape) if r.kind == "tensor" else r.value for r in (target, golden))
     return wrong(Reason(Why.VALUES, name=path_of(target), target=mine, golden=theirs))
 

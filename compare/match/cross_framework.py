@@ -152,7 +152,9 @@ def join_by_meaning(
     pairs = pairs_of(target, golden, calls, join)
     views = fused_views(pairs) | views
     guesses = {n: match.guess for n, match in enumerate(calls) if match.guess is not None}
-    return with_rows(replace(pairs, notes=Notes(views, partnerless, translated, guesses, without)), by_user)
+    translates_target = target.framework == "mindspore"
+    notes = Notes(views, partnerless, translated, guesses, without, translates_target=translates_target)
+    return with_rows(replace(pairs, notes=notes), by_user)
 
 
 _KINDS = frozenset(["bool", "int", "float", "complex"])

@@ -138,7 +138,8 @@ class Notes:
     """Further data of pairs, for two frameworks or a mapping of the user.
 
     By row: `views` of records of another layout, `partnerless` for those that correctly have no counterpart, and in
-    `translated` values of MindSpore in PyTorch's terms, if those differ. By place: `guesses` for automatic pairs, and
+    `translated` values of one side in the terms of the other framework, if those differ; the side is the target if
+    `translates_target`. By place: `guesses` for automatic pairs, and
     `without` for calls that have no counterpart in the other framework. `is_crossed`: some pairs are of records whose
     calls are not a pair.
     """
@@ -149,6 +150,7 @@ class Notes:
     guesses: Mapping[int, Guess] = field(default_factory=dict)
     without: Mapping[int, Reason] = field(default_factory=dict)
     is_crossed: bool = False
+    translates_target: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,13 +21,14 @@ Array = np.ndarray[Any, Any]
 
 TENSOR = re.compile(r"^(?:(.*)\.)?(?:grad_)?(input|output)(?:[._](\d+))?$")
 """The name of a module's tensor in either form: the module, the side, the number."""
-_PARAMETERS_OF_MINDSPORE = {
+_OTHER_PARAMETER_NAMES = {
     "gamma": "weight",
     "beta": "bias",
     "embedding_table": "weight",
     "moving_mean": "running_mean",
     "moving_variance": "running_var",
 }
+"""The names of parameters in MindSpore, and those in PyTorch."""
 _ACTIVATIONS = ("actv", "actv_grad")
 _GRADIENTS = ("grad_unreduced", "grad_reduced")
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -97,7 +98,7 @@ def framework_free(kind: str, name: str) -> Hashable:
     if not isinstance(known, str):
         return known
     stem, dot, last = known.rpartition(".")
-    return stem + dot + _PARAMETERS_OF_MINDSPORE.get(last, last)
+    return stem + dot + _OTHER_PARAMETER_NAMES.get(last, last)
 
 
 def pair_targets(kind: str, a: Sequence[Target], b: Sequence[Target]) -> dict[int, int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.base.files import replace_atomically
+from msprobe.base.framework import TITLES
 from msprobe.base.phrase import Phrase, Words, joined, phrase
 from msprobe.compare.core.noise import Noise, RoundingLeft
 from msprobe.compare.core.reason import CAUSES, Cause, Why
@@ -506,6 +507,6 @@ def _normalized(call: str) -> str:
 
 def described(dump: Dump) -> str:
     """Return `MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump contains it."""
-    framework = {"mindspore": "MindSpore", "pytorch": "PyTorch"}.get(dump.framework, dump.framework)
+    framework = TITLES.get(dump.framework, dump.framework)
     made_by = f"format {dump.format_version} of msprobe-ms" if dump.format_version else "format of msprobe"
     return ", ".join(word for word in (framework, dump.task, f"level {dump.level}" * bool(dump.level), made_by) if word)

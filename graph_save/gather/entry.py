@@ -13,6 +13,7 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NAME_LIMIT
 from msprobe.base.schema import NON_FINITE, NUMBERS
 from msprobe.base.statistic import Statistic, statistic
+from msprobe.store.describe import ArrayDescriber
 from msprobe.store.kernel_dump.executions import Execution
 from msprobe.store.kernel_dump.values import IO, Row, Value, extreme, key, load, spelled, stem_and_number
 from msprobe.store.npy import write_npy
@@ -264,7 +265,7 @@ def _record(measured: Measured) -> dict[str, Any] | None:
     """Return the record of a tensor; None without statistics."""
     if measured.statistic is None and measured.row is None:
         return None
-    record: dict[str, Any] = {"type": "mindspore.Tensor", "dtype": measured.dtype}
+    record: dict[str, Any] = {"type": ArrayDescriber.kind, "dtype": measured.dtype}
     if measured.shape is not None:
         record["shape"] = list(measured.shape)
     if (found := measured.statistic) is not None:

@@ -4,7 +4,6 @@ A framework that created a tensor is in `sys.modules`.
 """
 
 import logging
-import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,9 @@ Item = TypeVar("Item")
 
 Framework = Literal["mindspore", "pytorch"]
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
+
+TITLES: dict[str, str] = {"mindspore": "MindSpore", "pytorch": "PyTorch"}
+"""The names of the frameworks in text."""
 
 # Values of a framework, in code for both. Backends use the class itself, `mindspore.Tensor` or `torch.Tensor`, which
 # would not be possible with a Protocol: overriding methods must not narrow the type of an argument.
@@ -83,106 +85,6 @@ class _Capsule:
 def elements_of(capsule: Any) -> Array:
     """Return the elements of a DLPack capsule in CPU memory, without a copy."""
     return np.from_dlpack(_Capsule(capsule))
-
-
-_DISTRIBUTED = ("torch.distributed.tensor", "torch.distributed._tensor")
-"""The module of PyTorch's `DTensor`, from 2.5 on and before."""
-
-
-def is_distributed(tensor: AnyTensor) -> bool:
-    """Return whether a tensor is a `DTensor` of PyTorch, of which each rank holds a shard."""
-    for name in _DISTRIBUTED:
-        kind = getattr(sys.modules.get(name), "DTensor", None)
-        if isinstance(kind, type):
-            return isinstance(tensor, kind)
-    return False
-
-
-def local_part(tensor: AnyTensor) -> AnyTensor:
-    """Return the elements that this rank holds of a distributed tensor, and any other tensor itself.
-
-    Nothing is communicated, and no node is added to the autograd graph. The result of a collective that still runs is
-    waited for, as by any other use.
-    """
-    if is_distributed(tensor):
-        tensor = tensor._local_tensor
-    return tensor.trigger_wait() if type(tensor).__name__ == "AsyncCollectiveTensor" else tensor
-
-
-def array_of(tensor: AnyTensor) -> Array:
-    """Return the elements of a tensor, possibly in shared memory: read them immediately, and do not change them.
-
-    The dtype is that of the tensor if NumPy supports it. bfloat16 of MindSpore has the dtype that the framework
-    registers with NumPy (see `statistic.widen`); other dtypes of PyTorch that NumPy does not support become float32 or
-    complex64. Of a distributed tensor the elements of this rank are returned. Raises UsageError for a tensor that is
-    not initialized, because reading it would run its initializer, and errors of the framework.
-    """
-    if framework_of(tensor) == "pytorch":
-        torch = sys.modules["torch"]
-        tensor = local_part(tensor).detach()
-        if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
-            tensor = tensor.float()
-        elif tensor.dtype is torch.complex32:
-            tensor = tensor.to(torch.complex64)
-        is_readable = tensor.is_cpu and tensor.layout is torch.strided and not tensor._is_zerotensor()
-        if is_readable and type(tensor) is torch.Tensor:
-            # Not with `tensor.numpy()`, after which the storage can no longer be resized.
-            to_dlpack, is_bool = torch.utils.dlpack.to_dlpack, tensor.dtype is torch.bool  # not supported by NumPy 1.24
-            tensor = tensor.view(torch.uint8) if is_bool else tensor.resolve_conj().resolve_neg()
-            array = elements_of(to_dlpack(tensor))
-            return array.view(np.bool_) if is_bool else array
-        return np.asarray(tensor.numpy(force=True))
-    if tensor.has_init:
-        raise UsageError("the tensor has no data yet, only an initializer; call its init_data() first")
-    return np.asarray(tensor.asnumpy())
-
-
-def synchronize(tensors: list[AnyTensor]) -> None:
-    """Wait until MindSpore has computed the tensors, and raise errors of the training.
-
-    MindSpore queues operations and raises their errors when a result is first read. These errors must reach the
-    training: call this outside of code that catches errors of msprobe.
-    """
-    computed = [tensor for tensor in tensors if framework_of(tensor) == "mindspore"]
-    if not computed:
-        return
-    mindspore = sys.modules["mindspore"]
-    if hasattr(mindspore.Tensor, "_grad_node"):  # since 2.7.1 reading any tensor waits for all operations
-        mindspore.Tensor(0.0).data_ptr()
-    else:
-        for tensor in computed:
-            tensor.wait_pipeline()
-
-
-def rank(first: Framework) -> int | None:
-    """Return the rank of this process; None if communication is not initialized.
-
-    The framework `first` is queried first, then the other one.
-    """
-    return _query_communication(first, {"mindspore": "get_rank", "pytorch": "get_rank"})
-
-
-def size(first: Framework) -> int:
-    """Return the number of processes of this run, by its framework or launcher; 1 if unknown."""
-    found = _query_communication(first, {"mindspore": "get_group_size", "pytorch": "get_world_size"})
-    if found is not None:
-        return found
-    variables = (os.environ.get(name, "") for name in ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM"))
-    return max((int(number) for number in variables if number.isdecimal()), default=1)
-
-
-def _query_communication(first: Framework, functions: dict[Framework, str]) -> int | None:
-    """Call a function of the communication package of a framework, `first` first; None if none is initialized."""
-    for framework in sorted(FRAMEWORKS, key=lambda each: each != first):
-        if framework == "mindspore":
-            library = sys.modules.get("mindspore.communication")
-            is_ready = library is not None and library.GlobalComm.INITED
-        else:
-            library = sys.modules.get("torch.distributed")
-            is_ready = library is not None and library.is_available() and library.is_initialized()
-        if is_ready:
-            return int(getattr(library, functions[framework])())
-    return None
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def dumps_of(
             continue
         step, rank = place.step, place.rank
         if step is None or rank is None:
-            step, rank = _said(source.paths[0], step, rank)
+            step, rank = _step_and_rank(source.paths[0], step, rank)
         made.append(DumpFile(step, rank, source.paths[0]))
     if with_empty and made:
         made += [DumpFile(place.step, place.rank or 0, folder, is_empty=True) for place, folder in found.empty.items()]
@@ -60,16 +60,16 @@ def dumps_of(
     return sorted(made, key=lambda one: (-1 if one.step is None else one.step, one.rank))
 
 
-def _said(path: Path, step: int | None, rank: int | None) -> tuple[int | None, int]:
-    """Step and rank of a dump, by its header, else by the names of its folders."""
+def _step_and_rank(path: Path, step: int | None, rank: int | None) -> tuple[int | None, int]:
+    """Return step and rank of a dump, by its header, else by the names of its folders."""
     file = find(path).absolute()
     run = read_head(file).run
     if step is None:
-        said = run.get("step")
-        step = said if type(said) is int else layout.step_number(file.parent.parent.name)
+        recorded = run.get("step")
+        step = recorded if type(recorded) is int else layout.step_number(file.parent.parent.name)
     if rank is None:
-        said = run.get("rank")
-        rank = said if type(said) is int else layout.rank_number(file.parent.name)
+        recorded = run.get("rank")
+        rank = recorded if type(recorded) is int else layout.rank_number(file.parent.name)
     return step, rank or 0
 
 

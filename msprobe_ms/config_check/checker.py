@@ -13,12 +13,13 @@ from typing import Any
 
 from msprobe.base.errors import UsageError, reason
 from msprobe.base.files import user_path
-from msprobe.base.framework import FRAMEWORKS, Framework, rank, size, synchronize
+from msprobe.base.framework import FRAMEWORKS, Framework
 from msprobe.base.interrupts import must_propagate
 from msprobe.base.lazy import require
 from msprobe.base.log import log_once, logger
 from msprobe.base.nested import tree_of_value
 from msprobe.base.redaction import Redactor
+from msprobe.frameworks import process
 from msprobe.frameworks.registry import PYTHON_PACKAGES, api_of, name_of_model, with_api
 from msprobe.frameworks.registry import Framework as Capabilities
 from msprobe.store import config_pack
@@ -47,7 +48,7 @@ class ConfigChecker:
 
     @staticmethod
     def apply_patches(fmk: Framework = "pytorch") -> None:
-        """Count random calls from here on: first thing in the first script. Generators are left as they are.
+        """Count random calls from here on; call it first in the first script. Generators are not changed.
 
         UsageError for an unknown framework.
         """
@@ -66,7 +67,7 @@ class ConfigChecker:
         output_zip_path: "str | PathLike[str]" = DEFAULT_PACK,
         fmk: Framework | None = None,
     ) -> None:
-        """Pack what is known now, and at every forward of `model` its inputs and weights.
+        """Pack the environment and the settings, and at every forward of `model` its inputs and weights.
 
         `model` is a Cell or Module, or a list, of which the first is taken; `shell_path` are the scripts and yaml files
         with the settings of the training. The framework is that of the model, or `fmk`. UsageError for a
@@ -98,7 +99,7 @@ class ConfigChecker:
         if os.environ.get("MS_ROLE") == "MS_SCHED":  # msrun starts the script once more, to connect the ranks
             return
         try:
-            if _rank(self._framework) is not None:  # else with the first forward: which rank this is, is not known yet
+            if _rank(self._framework) is not None:  # else at the first forward, because the rank is not known yet
                 self._write({})
         except OSError as err:
             raise UsageError(f"ConfigChecker: {path} cannot be written ({err.strerror or err})") from err
@@ -106,7 +107,7 @@ class ConfigChecker:
             self._unwatch = self._capabilities.modules.before_calls(network, self._before)
 
     def close(self) -> None:
-        """Collect nothing more, and finish the pack; the end of the process does the same."""
+        """Stop collecting, and finish the pack; the end of the process does the same."""
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
@@ -115,11 +116,11 @@ class ConfigChecker:
             self._writer = None
 
     def _before(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """The model is called."""
-        if os.getpid() != self._pid or self._unwatch is None:  # a forked child is not the training
+        """Collect the inputs and weights of a call of the model."""
+        if os.getpid() != self._pid or self._unwatch is None:  # a forked child process is not the training
             return
         # An error of the training that is read here must reach it.
-        synchronize([tensor for _, tensor in tree_of_value([list(args), dict(kwargs)]).tensors])
+        process.settle([tensor for _, tensor in tree_of_value([list(args), dict(kwargs)]).tensors])
         try:
             self._collect(args, kwargs)
         except BaseException as err:  # the debugger does not stop the training
@@ -152,7 +153,7 @@ class ConfigChecker:
                 if settings:
                     further[config_pack.DYNAMIC] = settings
                 self._static = self._entries(further)
-                found |= self._static  # the environment as it is by now
+                found |= self._static  # the current environment
             else:
                 found |= {name: as_json(held) for name, held in calls.items()}
         found[config_pack.dataset(self._step, own)] = as_json(of_inputs(args, kwargs))
@@ -168,7 +169,7 @@ class ConfigChecker:
     def _write(self, found: dict[str, bytes]) -> None:
         own = _rank(self._framework) or 0
         if self._writer is None:
-            self._writer = PackWriter(self._path, own, size(self._framework))
+            self._writer = PackWriter(self._path, own, process.size(self._framework))
             found = {**(self._static if own == 0 else {}), **found}
         self._writer.write(found)
 
@@ -192,21 +193,21 @@ def _capabilities(framework: Framework) -> Capabilities:
 
 
 def _rank(framework: Framework) -> int | None:
-    """This process's rank: of its framework, of its launcher, 0 of a single process; None where it is not known yet."""
-    found = rank(framework)
+    """Return the rank by the framework or the launcher, 0 for a single process; None if it is not known yet."""
+    found = process.rank(framework)
     if found is None:
         launched = (os.environ.get(name, "") for name in _RANKS)
         found = next((int(number) for number in launched if number.isdecimal()), None)
-    return 0 if found is None and size(framework) == 1 else found
+    return 0 if found is None and process.size(framework) == 1 else found
 
 
 def _of_trainer(redactor: Redactor) -> dict[str, object]:
-    """The arguments of a trainer that is known, if one is at work, without secrets."""
+    """Return the arguments of a known trainer, if one is used, without secrets."""
     for module, function in _TRAINERS:
         ask = getattr(sys.modules.get(module), function, None)
         try:
             held = vars(ask()) if ask is not None else {}
-        except Exception as err:  # it has no arguments yet; we never stop the training because of ourselves
+        except Exception as err:  # it has no arguments yet; a failure of this tool does not stop the training
             logger.debug("config_check: %s.%s: %s", module, function, reason(err))
             continue
         if held:
@@ -217,7 +218,7 @@ def _of_trainer(redactor: Redactor) -> dict[str, object]:
 def _settings(held: Mapping[str, Any], redactor: Redactor) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in sorted((str(name), value) for name, value in held.items()):
-        safe = redactor.setting(name, value)  # before it becomes a text, in which names are harder to see
+        safe = redactor.setting(name, value)  # before conversion to text, in which names are harder to find
         made = [plain(each) for each in safe] if isinstance(safe, list | tuple) else plain(safe)
         found[name] = redactor.setting(name, made)
     return found

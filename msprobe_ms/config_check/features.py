@@ -1,14 +1,14 @@
-"""Statistics of what a model is called with, and of its parameters, as a pack has them."""
+"""Statistics of the inputs of a model and of its parameters, as in a pack."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msprobe.base.errors import reason
-from msprobe.base.framework import array_of
 from msprobe.base.interrupts import must_propagate
 from msprobe.base.log import log_once
 from msprobe.base.nested import is_tensor, tree_of_value
 from msprobe.base.statistic import statistic
+from msprobe.frameworks.process import array_to_save
 
 NO_STATISTIC = ""
 """Written for values that are not tensors, and for tensors without statistics."""
@@ -37,8 +37,8 @@ def _of_node(node: Any, place: str) -> Any:
 
 def _of_tensor(tensor: Any, place: str) -> Any:
     try:
-        found = statistic(array_of(tensor))
-    except BaseException as err:  # we never stop the training because of ourselves
+        found = statistic(array_to_save(tensor))
+    except BaseException as err:  # a failure of this tool does not stop the training
         if must_propagate(err):
             raise
         log_once(

@@ -42,7 +42,7 @@ def write_zip(path: Path, entries: Mapping[str, bytes]) -> None:
 
 
 def _info(name: str) -> zipfile.ZipInfo:
-    made = zipfile.ZipInfo(name)  # of a fixed date: equal configurations are equal files
+    made = zipfile.ZipInfo(name)  # with a fixed date, so that equal configurations are equal files
     made.external_attr, made.compress_type = 0o640 << 16, zipfile.ZIP_DEFLATED
     return made
 
@@ -81,7 +81,7 @@ class PackWriter:
             self.pack()
 
     def pack(self) -> None:
-        """Make the zip of what all ranks have written so far."""
+        """Write the zip with the entries that all ranks have written so far."""
         with self._alone():
             self._pack()
 
@@ -95,9 +95,9 @@ class PackWriter:
         self._unpacked, self._packed_at = 0, time.monotonic()
 
     def close(self) -> None:
-        """Make the zip a last time; the last rank that ends removes the folder of entries. Never raises."""
+        """Write the zip a last time; the last rank that ends removes the folder of entries. Never raises."""
         atexit.unregister(self._at_exit)
-        if self._pid != os.getpid() or not self._writes:  # a forked child is not the one that writes
+        if self._pid != os.getpid() or not self._writes:  # a forked child process does not write
             return
         try:
             with self._alone():
@@ -106,7 +106,7 @@ class PackWriter:
                 (self._folder / _ENDED / str(self._rank)).touch()
                 if len(os.listdir(self._folder / _ENDED)) >= self._ranks:
                     self._remove()
-        except OSError as err:  # we never stop the training because of ourselves
+        except OSError as err:  # a failure of this tool does not stop the training
             logger.warning("%s: may lack the end of the run (%s)", self.path, err.strerror or err)
 
     def _names(self) -> Iterator[str]:
@@ -124,7 +124,7 @@ class PackWriter:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other rank packs meanwhile, where the file system has locks."""
+        """Exclude other ranks from packing in a block, if the file system supports locks."""
         path = self._folder / _LOCK
         until = time.monotonic() + _PATIENCE
         while (number := claim(path, create=True)) is None and time.monotonic() < until:
@@ -138,5 +138,5 @@ class PackWriter:
                         path.unlink()
                 os.close(number)
                 for folder in (self._folder, self._root):
-                    with suppress(OSError):  # there is something in it
+                    with suppress(OSError):  # it is not empty
                         folder.rmdir()

@@ -21,7 +21,7 @@ from msprobe.frameworks.interface import RandomFunction, random_functions
 Frame = tuple[CodeType, int]
 
 MAX_FRAMES = 200  # frames of a stack, the innermost
-MAX_STACKS = 10_000  # stacks of one function: beyond it new places are counted together
+MAX_STACKS = 10_000  # stacks of one function; further places are counted together
 _OURS = os.path.dirname(__file__) + os.sep
 _ELSEWHERE: tuple[Frame, ...] = ()
 
@@ -48,14 +48,14 @@ class RandomCalls:
     def __init__(self) -> None:
         self._patches = Patches()
         self._counts: dict[str, dict[tuple[Frame, ...], int]] = {}
-        self._lock = threading.RLock()  # a signal's handler may draw a number in the middle of our counting
+        self._lock = threading.RLock()  # a signal handler may draw a number while a call is counted
         self._inside = threading.local()
         self._known: set[str] = set()
         self.is_counting = False
 
     @property
     def ops(self) -> list[str]:
-        """The functions that are counted."""
+        """Return the functions that are counted."""
         return sorted(self._known)
 
     def install(self, table: Sequence[RandomFunction], passes: Passes | None = None) -> None:
@@ -73,7 +73,7 @@ class RandomCalls:
         self.is_counting = True
 
     def remove(self) -> None:
-        """Put the originals back. Where a wrapper was imported by name it passes calls through."""
+        """Restore the originals. A wrapper that was imported by name calls the original."""
         self.is_counting = False
         self._patches.remove()
 
@@ -98,7 +98,7 @@ class RandomCalls:
             if not self.is_counting or (passes is not None and passes()) or getattr(inside, "is_counted", False):
                 return original(*args, **kwargs)
             self._count(op)
-            inside.is_counted = True  # what a library calls by itself is not the training's
+            inside.is_counted = True  # calls by libraries are not those of the training
             try:
                 return original(*args, **kwargs)
             finally:
@@ -116,7 +116,7 @@ class RandomCalls:
 
 
 def _stack() -> tuple[Frame, ...]:
-    """Where we are called from, the outermost first, without our own frames."""
+    """Return the call stack, the outermost frame first, without frames of this tool."""
     found: list[Frame] = []
     frame = sys._getframe(3)  # after `_count` and the wrapper
     while frame is not None and len(found) < MAX_FRAMES:

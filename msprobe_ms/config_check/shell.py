@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"-\.?\d.*")
 _ORDINARY = re.compile(r"[^\s\\'\"`$;|&<>()#=]+=?")
 _ENDS = "\n;|&<>()"
 
-_MOST_WORDS = 100_000  # of a script after its variables were put in: blocks may hold blocks
+_MOST_WORDS = 100_000  # of a script after its variables were expanded: blocks may contain blocks
 _MOST_CHARACTERS = 10_000_000
 
 Value = str | bool | list[str]
@@ -54,9 +54,9 @@ class _Shell:
         self.variables[name] = [*self.variables.get(name, ()), *values] if is_added else values
 
     def expand(self, word: _Word) -> list[str]:
-        """The words that a word becomes."""
+        """Return the words to which a word expands."""
         done: list[str] = []
-        parts: list[str] = []  # of the word that is being made
+        parts: list[str] = []  # of the word that is expanded
         has_text = False
         for piece in word:
             array = None if piece.quote == "'" else _VARIABLE.fullmatch(piece.text)
@@ -105,7 +105,7 @@ def options_of(script: str, assigned: dict[str, list[str]] | None = None) -> Ite
 
 
 def _after_assignments(command: list[_Word], shell: _Shell) -> list[_Word]:
-    """Carry out what a command assigns (also after `export`, and before the command itself); return its words."""
+    """Apply the assignments of a command (also after `export`, and before the command itself); return its words."""
     words = iter(command)
     kept: list[_Word] = []
     for word in words:
@@ -214,7 +214,7 @@ def _merged(word: _Word) -> _Word:
 
 
 def _piece(text: str, at: int) -> "tuple[_Piece | None, int]":
-    """The part of a word that begins here, and where it ends."""
+    """Return the part of a word that begins at a position, and the position of its end."""
     c = text[at]
     if c == "\\":
         following = text[at + 1 : at + 2]
@@ -249,7 +249,7 @@ def _double_quoted(text: str, at: int) -> tuple[_Piece, int]:
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the parenthesis that opens here closes; the end where it does not."""
+    """Return the position of the closing parenthesis; the end if there is none."""
     depth = 0
     for place in range(at, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)
@@ -264,7 +264,7 @@ def _end_of_line(text: str, at: int) -> int:
 
 
 def joined(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
-    """Settings by name; a name with several values has all of them."""
+    """Return settings by name; a name with several values has all of them."""
     values: dict[str, list[object]] = {}
     for name, value in pairs:
         held = values.setdefault(name, [])

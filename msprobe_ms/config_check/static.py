@@ -26,8 +26,8 @@ from .shell import TooLong, joined, options_of
 _YAML = (".yaml", ".yml", ".json")
 _SHELL = (".sh", ".bash")
 _SCRIPT = 1 << 20  # bytes of a shell script
-_SCRIPT_TEXT = 1 << 16  # characters of it that are searched for commands with secrets
-_MOST = 100_000  # settings of one file: in yaml a few lines can stand for billions
+_SCRIPT_TEXT = 1 << 16  # characters that are searched for commands with secrets
+_MOST = 100_000  # settings of one file: a few lines of yaml can expand to billions
 _DEEPEST = 50
 
 
@@ -108,7 +108,7 @@ def _of_shell(path: Path, redactor: Redactor) -> Iterator[tuple[str, object]]:
     try:
         assigned: dict[str, list[str]] = {}
         options = [*options_of(text, assigned)]
-        # An option of a harmless name may use a variable that holds a secret, or that another option uses for one.
+        # An option with a harmless name may use a variable that contains a secret, or that another option uses for one.
         for name, values in assigned.items():
             redactor.setting(name, values)
         redactor.text(text[:_SCRIPT_TEXT])
@@ -145,7 +145,7 @@ def leaves(held: object, redactor: Redactor) -> Iterator[tuple[str, object]]:
 
 
 def plain(value: Any) -> object:
-    """A value as JSON has it; what JSON has no form for becomes text."""
+    """Return a value in JSON's types; values that JSON does not support become text."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):

@@ -147,7 +147,7 @@ def run(options: Options) -> int:
         _refuse_mapping(options, "of two packs")
         bench, cmp = map(Path, options.compare)
         return _compare_packs(bench, cmp, Path(options.output or RESULT), options)
-    from msprobe.compare.checkpoint import verb  # here: the help of the command is there before numpy is
+    from msprobe.compare.checkpoint import verb  # here, because the help of the command does not import numpy
 
     return verb.run(
         *map(Path, options.compare),

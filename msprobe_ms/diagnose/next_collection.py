@@ -39,6 +39,7 @@ from msprobe.compare.locate.finding import (
 )
 from msprobe.compare.monitor.finding import Result as MonitorResult
 from msprobe.compare.monitor.next_dump import next_dump
+from msprobe.frameworks.limits import can_dispatch
 
 from .collected import Collection
 from .diagnosis import ComparedPair, Located, NextCollection, Purpose, is_from_border
@@ -48,9 +49,6 @@ DUMP_PATH = "./next_dump"
 
 _KEPT: dict[str, list[object]] = {"gradients": ["hooks"], "jit_cells": ["split", "off"], "dispatch": [True]}
 """Settings of the last collection that are kept if they have one of these values, which are not the defaults."""
-
-_DISPATCHES_FROM = (2, 9)
-"""First version of MindSpore that can record operations as they are dispatched."""
 
 _LATER = (1, 2, 5, 10, 20, 50, 100)
 """Distances of the proposed steps from the last one, if everything agrees so far."""
@@ -158,12 +156,10 @@ def _purpose_of_computed(finding: Divergence, collection: Collection, is_tensor:
 
 
 def _can_dispatch(collection: Collection) -> bool:
-    """Return whether every operation can be recorded as it is dispatched: in PyTorch, and in MindSpore since 2.9."""
+    """Return whether every operation can be recorded as it is dispatched."""
     made_with = str(collection.head.run.get("framework", ""))
     version = tuple(int(part) for part in made_with.rpartition(" ")[2].split(".")[:2] if part.isdigit())
-    return collection.head.framework == "pytorch" or (
-        collection.head.framework == "mindspore" and version >= _DISPATCHES_FROM
-    )
+    return can_dispatch(collection.head.framework, version)
 
 
 def _ranks(located: Located) -> tuple[int, ...]:

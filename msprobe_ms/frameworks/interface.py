@@ -122,14 +122,27 @@ def hook_module(module: AnyModule, before: Before, after: After) -> Sequence[Han
 class Tensors(Protocol):
     """Reading, creating and copying tensors."""
 
+    type_name: str
+    """The type of tensors in records: `torch.Tensor`."""
+
     def is_tensor(self, value: object) -> bool:
         """Return whether a value is a tensor of this framework."""
 
-    def settle(self) -> None:
-        """Wait for queued operations and raise errors of the training; call it outside of code that catches errors."""
+    def settle(self, tensors: Sequence[AnyTensor] = ()) -> None:
+        """Wait for queued operations and raise errors of the training; call it outside of code that catches errors.
+
+        A framework that cannot wait for all operations waits for those that compute the tensors.
+        """
 
     def array(self, tensor: AnyTensor) -> Array:
         """Return the elements, possibly in memory of the tensor; bfloat16 may need `statistic.widen`."""
+
+    def array_to_save(self, tensor: AnyTensor) -> Array:
+        """Return the elements for a file or for statistics; of a distributed tensor those of this rank.
+
+        The dtype is that of the tensor if NumPy supports it. Raises UsageError for a tensor that is not initialized,
+        because reading it would run its initializer, and errors of the framework.
+        """
 
     def text(self, tensor: AnyTensor) -> tuple[str, str]:
         """Return shape and dtype as files of the monitor contain them."""
@@ -403,8 +416,14 @@ class Execution(Protocol):
 class Distributed(Protocol):
     """Ranks, groups and collectives."""
 
+    def is_initialized(self) -> bool:
+        """Return whether communication is initialized."""
+
     def rank(self) -> int:
         """Return the rank of this process; 0 without communication."""
+
+    def size(self) -> int:
+        """Return the number of processes; 1 without communication."""
 
     def group_rank(self, group: Any) -> int:
         """Return the rank of this process in a group."""

@@ -32,7 +32,7 @@ PACKAGES = {name: f"msprobe.frameworks.{name}" for name in ("mindspore", "pytorc
 PYTHON_PACKAGES = {"mindspore": "mindspore", "pytorch": "torch", "mindtorch": "torch"}
 """The packages of Python that these frameworks need."""
 
-REPLACE_TORCH = frozenset({"mindtorch"})
+REPLACE_REFERENCE = frozenset({"mindtorch"})
 """Frameworks under which `torch` is not the PyTorch that computes results in float64."""
 
 _MODULE_CLASSES = {"mindspore": attrgetter("nn.Cell"), "pytorch": attrgetter("nn.Module")}
@@ -156,6 +156,16 @@ def name_of_model(model: object) -> str | None:
     if _is_instance(model, "mindspore"):
         return "mindspore"
     return next((name for name in _registered() if framework(name).modules.is_model(model)), None)
+
+
+def has_reference() -> bool:
+    """Return whether PyTorch, which computes results in float64, is installed; does not import it."""
+    return find_spec("torch") is not None
+
+
+def is_reference_replaced() -> bool:
+    """Return whether `torch` is another framework in this process."""
+    return torch_on_mindspore()
 
 
 def _is_instance(model: object, name: str) -> bool:

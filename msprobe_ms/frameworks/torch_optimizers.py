@@ -6,7 +6,7 @@ from types import MethodType
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.framework import array_of
+from msprobe.base.framework import AnyOptimizer, AnyParameter
 from msprobe.base.log import log_once
 from msprobe.base.patches import Handle
 from msprobe.base.statistic import Array
@@ -50,41 +50,44 @@ def wrap_update(optimizer: Any, before: Callable[[Any], None], after: Callable[[
     return [Removal(restore)]
 
 
-def check_optimizer(optimizer: Any) -> None:
-    """Raise UsageError if an object does not have the attributes of an optimizer."""
-    if not callable(getattr(optimizer, "step", None)) or not hasattr(optimizer, "param_groups"):
-        raise UsageError(
-            f"set_monitor(): the optimizer is a {type(optimizer).__name__} without step() or param_groups; pass the "
-            "optimizer whose step() updates the parameters"
+class TorchOptimizers:
+    """What `Optimizers` have in common for all frameworks with PyTorch's interface."""
+
+    def check(self, optimizer: AnyOptimizer) -> None:
+        """Raise UsageError if an object does not have the attributes of an optimizer."""
+        if not callable(getattr(optimizer, "step", None)) or not hasattr(optimizer, "param_groups"):
+            raise UsageError(
+                f"set_monitor(): the optimizer is a {type(optimizer).__name__} without step() or param_groups; pass "
+                "the optimizer whose step() updates the parameters"
+            )
+
+    def parameters(self, optimizer: AnyOptimizer) -> list[AnyParameter]:
+        """Return the parameters of all groups."""
+        return [each for group in optimizer.param_groups for each in group["params"]]
+
+    def update_of(
+        self, optimizer: AnyOptimizer, gradients: Any, main_grad: bool, monitored: Sequence[AnyParameter]
+    ) -> Update:
+        """Return the gradients of the parameters, preferably `main_grad` if it is selected, and the optimizer's state.
+
+        With mixed precision, an optimizer may update float32 copies, which are `main_param` of the model's parameters.
+        """
+        parameters = [(p, p) for p in self.parameters(optimizer)]
+        own = {id(p) for p, _ in parameters}
+        copies = ((p, getattr(p, "main_param", None)) for p in monitored if id(p) not in own)
+        parameters += [(p, copy) for p, copy in copies if id(copy) in own]
+        found = []
+        for parameter, _ in parameters:
+            main = getattr(parameter, "main_grad", None) if main_grad else None
+            gradient = parameter.grad if main is None else main
+            if gradient is not None:
+                found.append((parameter, gradient))
+        state = getattr(optimizer, "state", {})
+        first, second = (
+            [(p, state[copy][name]) for p, copy in parameters if name in state.get(copy, {})]
+            for name in ("exp_avg", "exp_avg_sq")
         )
-
-
-def updated(optimizer: Any, main_grad: bool, monitored: Sequence[Any] = ()) -> Update:
-    """Return the gradients of the parameters, preferably `main_grad` if it is selected, and the optimizer's state.
-
-    With mixed precision, an optimizer may update float32 copies, which are `main_param` of the model's parameters.
-    """
-    parameters = [(p, p) for group in optimizer.param_groups for p in group["params"]]
-    own = {id(p) for p, _ in parameters}
-    copies = ((p, getattr(p, "main_param", None)) for p in monitored if id(p) not in own)
-    parameters += [(p, copy) for p, copy in copies if id(copy) in own]
-    gradients = []
-    for parameter, _ in parameters:
-        main = getattr(parameter, "main_grad", None) if main_grad else None
-        gradient = parameter.grad if main is None else main
-        if gradient is not None:
-            gradients.append((parameter, gradient))
-    state = getattr(optimizer, "state", {})
-    first, second = (
-        [(p, state[copy][name]) for p, copy in parameters if name in state.get(copy, {})]
-        for name in ("exp_avg", "exp_avg_sq")
-    )
-    return Update(gradients, first, second)
-
-
-def parameters_of(optimizer: Any) -> list[Any]:
-    """Return the parameters of all groups."""
-    return [each for group in optimizer.param_groups for each in group["params"]]
+        return Update(found, first, second)
 
 
 def watch_optimizer(optimizer: Any, probe: GradientProbe, also: str = "") -> GradientWatch:
@@ -123,10 +126,8 @@ def named_parameters(optimizer: Any) -> Iterator[tuple[str, Any]]:
             yield (str(named[place]) if named else f"group{number}.{place}"), parameter
 
 
-def report(
-    watch: GradientWatch, parameters: list[tuple[str, Any]], array_of: Callable[[Any], Array] = array_of
-) -> None:
-    """Report one update with the gradients that the parameters hold."""
+def report(watch: GradientWatch, parameters: list[tuple[str, Any]], array_of: Callable[[Any], Array]) -> None:
+    """Report one update with the gradients that the parameters hold, whose elements `array_of` returns."""
     if not watch.begin():
         return
     for name, parameter in parameters:

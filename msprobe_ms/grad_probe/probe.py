@@ -56,7 +56,7 @@ class Watch:
         return not chosen or name in chosen
 
     def begin(self) -> bool:
-        """The optimizer is called; returns whether this step and rank are collected."""
+        """Begin an update; return whether this step and rank are collected."""
         first = self._probe.destination.first_step()
         if first != self._first:  # the steps are counted again
             self._first, self._updates = first, 0
@@ -68,7 +68,7 @@ class Watch:
             self._probe.destination.counted(self._step, False)
             if settings.collects_step(self._step) and settings.collects_rank(rank):
                 self._folder = rank_folder(self._probe.destination.root(), rank)
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             self._lost(f"the table of step {self._step} cannot be created", cause)
@@ -88,13 +88,13 @@ class Watch:
         except OSError as cause:  # no table: it would promise files that are not there
             self._folder = None
             self._lost(f"step {self._step}", cause)
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             self._lost(f"the gradient of {name}", cause)
 
     def end(self) -> None:
-        """All gradients of this update were taken."""
+        """End an update, whose gradients were all taken."""
         folder, self._folder = self._folder, None
         if folder is None:
             return
@@ -102,7 +102,7 @@ class Watch:
         try:
             self._probe.write(folder, self._step, rows)
             self._probe.destination.counted(self._step, True)
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             self._lost(f"the table of step {self._step}", cause)
@@ -118,7 +118,7 @@ class GradProbe:
     is_open = in_step = is_interrupted = False
 
     def __init__(self, settings: Settings, attach: "Callable[[Any, GradProbe], None]") -> None:
-        """`attach` reports the gradients of an optimizer to watches of the probe; it raises NotAnOptimizerError."""
+        """Create a probe; `attach` reports gradients of an optimizer to its watches and raises NotAnOptimizerError."""
         assert isinstance(settings.section, GradProbeSettings)
         self.settings, self.section = settings, settings.section
         self._attach = attach
@@ -183,11 +183,11 @@ class GradProbe:
         write_summary(folder, step, header(self.section), merged(known, rows))
 
     def at_stop(self, finish: Callable[[], None]) -> None:
-        """Have something done when the debugger is stopped, and at the end of the process."""
+        """Call a function when the debugger is stopped, and at the end of the process."""
         self._finishers.append(finish)
 
     def remind(self) -> None:
-        """Say once that no optimizer is watched, when a training step has ended."""
+        """Log once, at the end of a training step, that no optimizer is watched."""
         if not self._optimizers:
             what = f"no optimizer {self.settings.dump_path}"
             log_once(
@@ -204,22 +204,22 @@ class GradProbe:
         return bool(self._optimizers)
 
     def check(self, model: AnyModel, token_range: Any = None) -> None:
-        """No model is needed."""
+        """Do nothing: a model is not needed."""
 
     def open(self, model: AnyModel, folder_of: Any, token_range: Any = None) -> None:
-        """Nothing starts here."""
+        """Do nothing: optimizers report their updates."""
 
     def expect(self, model: AnyModel) -> None:
-        """Nothing is compiled for it."""
+        """Do nothing: this task compiles nothing."""
 
     def yield_step(self) -> None:
-        """It shares nothing with other debuggers."""
+        """Do nothing: no state is shared with other debuggers."""
 
     def interrupted(self, cause: str) -> None:
         """Do nothing: there is no dump of the step."""
 
     def recover(self) -> None:
-        """Nothing is put in place by a start."""
+        """Do nothing: `open` replaces nothing."""
 
     def shut(self) -> None:
         """Finish the files of the updates so far."""
@@ -227,5 +227,5 @@ class GradProbe:
             finish()
 
     def end_step(self) -> None:
-        """The same: steps are counted by the optimizer's calls."""
+        """Do nothing: steps are counted by the calls of the optimizer."""
         self.shut()

@@ -22,7 +22,7 @@ FORWARD, BACKWARD = "actv", "actv_grad"
 
 
 Take = Callable[[str, Any, Numbers | None], None]
-"""Measures a gradient under a name: the tensor, or where it came in parts a tensor of its kind and the sum."""
+"""Measures a gradient under a name: the tensor, or, if it arrives in parts, a tensor of its kind and the sum."""
 
 
 class Gradient:
@@ -49,7 +49,7 @@ class Gradient:
         self.lowest = -1
 
     def expect(self, places: list[str], to_leaf: bool = False) -> None:
-        """One more arrival is to come, which contributes to the inputs at `places`."""
+        """Expect one more arrival, which contributes to the inputs at `places`."""
         self._waiting += 1
         if to_leaf:
             self._to_leaves.update(places)
@@ -57,7 +57,7 @@ class Gradient:
             self._expected[place] = self._expected.get(place, 0) + 1
 
     def incoming(self, place: str, gradient: AnyTensor, *_: Any, **__: Any) -> None:
-        """The gradient of an output arrived."""
+        """Receive the gradient of an output."""
         if not self.begun:
             self.begun = True
             self._begins(self)
@@ -65,7 +65,7 @@ class Gradient:
             self._take(self._outputs[place], gradient, None)
 
     def contribute(self, place: str, gradient: AnyTensor, *_: Any, **__: Any) -> None:
-        """A part of the gradient of an input arrived."""
+        """Receive a part of the gradient of an input."""
         if gradient is None or self.done:
             return
         if place not in self._totals and self._expected.get(place, 1) == 1:
@@ -83,13 +83,13 @@ class Gradient:
         self._take(self._inputs[place], like, total)
 
     def arrived(self) -> None:
-        """One of the expected arrivals is complete."""
+        """Count an expected arrival as complete."""
         self._waiting -= 1
         if self._waiting == 0:
             self.finish_all()
 
     def finish_all(self) -> None:
-        """Nothing more comes: an input whose gradient is incomplete is measured as far as it came."""
+        """Measure the gradients of inputs that are incomplete, because nothing more arrives."""
         for place in list(self._totals):
             if place not in self._to_leaves:
                 self._finish(place)
@@ -98,7 +98,7 @@ class Gradient:
 
 
 def named(base: str, values: list[tuple[str, Any]]) -> dict[str, str]:
-    """The names of the tensors of one side by their places: `fc.input`, of several `fc.input_0`, `fc.input_1`."""
+    """Return the names of the tensors of one side by their places: `fc.input`, or `fc.input_0`, `fc.input_1`."""
     if len(values) == 1:
         return {values[0][0]: base}
     return {place: f"{base}_{number}" for number, (place, _) in enumerate(values)}
@@ -120,7 +120,7 @@ class Activations:
         self.active = False
 
     def install(self, models: list[AnyModule], choice: Choice) -> int:
-        """Hook the chosen modules; returns how many there are."""
+        """Hook the chosen modules; return their number."""
         count = 0
         for vpp_stage, model in enumerate(models):
             self._handles += self._backend.modules.hook(model, self._root(vpp_stage, model), _nothing)
@@ -208,7 +208,7 @@ class Activations:
             gradient.finish_all()
 
     def end_step(self) -> None:
-        """The optimizer has run: what is still open belongs to no step."""
+        """Discard open calls, which belong to no step, after the optimizer has run."""
         self._micro.clear()
         self._calls.clear()
         self._open.clear()
@@ -219,11 +219,11 @@ class Activations:
             self._gradients = None
 
     def remove(self) -> None:
-        """Take every hook off."""
+        """Remove all hooks."""
         self.end_step()
         while self._handles:
             self._handles.pop().remove()
 
 
 def _nothing(*_: Any) -> None:
-    """Done when nothing is to be done."""
+    """Do nothing."""

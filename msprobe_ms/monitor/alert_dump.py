@@ -15,7 +15,7 @@ FOLDER = "alert_dump"
 class AlertDump:
     """Collects `settings.steps` steps after the first alert of a run; later alerts start no other dump.
 
-    `debugger` is the framework's class. A dump of statistics or tensors is large: one is enough to see the step again.
+    `debugger` is the framework's class. A dump of statistics or tensors is large; one is enough to examine the step.
     """
 
     def __init__(self, settings: OnAlert, debugger: Callable[..., Any], model: AnyModel, root: Path) -> None:
@@ -24,8 +24,8 @@ class AlertDump:
         self._debugger: Any = None
         self._left = -1
 
-    def armed(self, step: int) -> None:
-        """An alert came in the step before `step`, which now begins: collect from here on."""
+    def arm(self, step: int) -> None:
+        """Collect from `step` on, which begins now, because of an alert in the previous step."""
         if self._left >= 0:
             return
         self._left = self._settings.steps
@@ -39,7 +39,7 @@ class AlertDump:
         self._debugger.start(self._model)
 
     def next_step(self) -> None:
-        """A step has ended."""
+        """End a step."""
         if self._debugger is None:
             return
         self._debugger.stop()
@@ -51,7 +51,7 @@ class AlertDump:
             self._debugger = None
 
     def stop(self) -> None:
-        """The training is over, or the monitor is."""
+        """End collecting, because the training or the monitor ends."""
         if self._debugger is not None:
             self._left = 1
             self.next_step()

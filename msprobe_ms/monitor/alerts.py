@@ -1,4 +1,4 @@
-"""Alerts while training: each statistic of a step is held against its own past, and what is odd is reported.
+"""Alerts while training: each statistic of a step is compared with its earlier values, and outliers are reported.
 
 `Alerts` keeps, for each series (a target and a statistic), the mean of magnitudes that the rules of msprobe 8.1 need:
 it begins with the first, then mean = 0.99 mean + 0.01 abs(value). A value is compared before it enters the mean.
@@ -60,7 +60,7 @@ class Target(Hashable, Protocol):
 class Anomaly:
     """One value that a rule matches.
 
-    `mean` is what it was held against, `call_id` the place of its target among those of the step.
+    `mean` is the value that it was compared with, `call_id` the place of its target among those of the step.
     """
 
     rule: str
@@ -139,7 +139,7 @@ class _Series:
         self._means = np.zeros((0, len(operations)))
 
     def find(self, targets: Sequence[Target], values: Array) -> list[tuple[int, int, int, float]]:
-        """(row, column, number of the rule, what the value was held against) of each match."""
+        """Return (row, column, number of the rule, the value it was compared with) of each match."""
         rows = self._rows_of(targets)
         with np.errstate(all="ignore"):
             means = self._update(rows, np.abs(values))
@@ -159,7 +159,7 @@ class _Series:
         return self._rows
 
     def _update(self, rows: Array, magnitudes: Array) -> Array:
-        """Return the means before this step; they go on with the finite magnitudes."""
+        """Return the means before this step, and update them with the finite magnitudes."""
         means = self._means[rows]
         is_finite = np.isfinite(magnitudes)
         means = np.where(np.isnan(means) & is_finite, magnitudes, means)

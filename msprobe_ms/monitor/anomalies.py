@@ -26,7 +26,7 @@ NAME = "anomaly.json"
 ANALYSIS = "anomaly_analyse.json"
 
 MOST = 10_000
-"""Entries of one file. After a NaN everything is one, and only the earliest are of use."""
+"""Maximum number of entries of one file. After a NaN everything is an anomaly, and only the earliest are of use."""
 
 _RANK = re.compile(r"rank(\d{1,9})")
 
@@ -34,23 +34,23 @@ FORWARD, BACKWARD, OPTIMIZER, OTHER = 0, 1, 2, -1
 STAGES = {
     **dict.fromkeys(("actv",), FORWARD),
     **dict.fromkeys(("actv_grad", "pre_grad", "post_grad", "acc_grad"), BACKWARD),
-    # The names that 8.1 writes; it takes them for neither, and puts them before the forward.
+    # The names that 8.1 writes; it counts them as neither, before the forward.
     **dict.fromkeys(("grad_unreduced", "grad_reduced"), BACKWARD),
     "local": BACKWARD,  # the loss comes after every activation
     **dict.fromkeys(("exp_avg", "exp_avg_sq", "param_updated"), OPTIMIZER),
 }
-"""The stage of a step by kind, in this order; every other kind comes first, as the weights before the update do."""
+"""The stage of a step by kind, in this order; every other kind is first, like the weights before the update."""
 
 
 class AnomalyFile:
-    """The anomalies of one rank, whole on disk after each `add`. OSError where it cannot be written.
+    """The anomalies of one rank, complete on disk after each `add`. OSError if it cannot be written.
 
     An entry is about a tag, a step and a call: of several statistics of one tensor the first is kept. Each `add` writes
-    all entries to a new file that takes the place of the old one; `MOST` keeps that within some milliseconds.
+    all entries to a new file that replaces the old one; `MOST` limits that to some milliseconds.
     """
 
     def __init__(self, output: Path, rank: int) -> None:
-        """Creates the file, empty; one that was there is removed."""
+        """Create an empty file; an existing one is replaced."""
         self.path = output / FOLDER / f"rank{rank}" / NAME
         make_folder(self.path.parent)
         with suppress(FileNotFoundError):
@@ -128,8 +128,8 @@ class Entry:
     message: str
 
     @property
-    def when(self) -> tuple[int, ...]:
-        """Its place in time: the forward goes up through the stages of the model, all else down."""
+    def order(self) -> tuple[int, ...]:
+        """Return its order in time: the forward passes the stages of the model upwards, everything else downwards."""
         up = 1 if self.stage == FORWARD else -1
         return self.step, self.micro_step, self.stage, up * self.vpp_stage, up * self.pp_stage, self.call_id
 
@@ -137,8 +137,8 @@ class Entry:
 def read_anomalies(folder: Path) -> list[Entry]:
     """Return the anomalies of all ranks below a folder, by rank, as the files have them.
 
-    Entries that are none are logged and left out, as are files that cannot be read. UsageError where there is no such
-    folder or no file; DumpError where none can be read.
+    Invalid entries, and files that cannot be read, are logged and omitted. UsageError if there is no such folder or no
+    file; DumpError if none can be read.
     """
     if (folder / FOLDER).is_dir():
         folder = folder / FOLDER
@@ -184,7 +184,7 @@ def _read(file: Path) -> list[Entry]:
 
 
 def _entry(key: str, value: Any) -> Entry | None:
-    """Return an entry of a file; None where a field that orders it is missing or of another type."""
+    """Return an entry of a file; None if a field that orders it is missing or has another type."""
     if not isinstance(value, dict):
         return None
     step, tag_name, text = value.get("step"), value.get("tag_name"), value.get("message", "")
@@ -207,16 +207,16 @@ def _entry(key: str, value: Any) -> Entry | None:
 
 
 def earliest(entries: Iterable[Entry], count: int, steps: frozenset[int] = frozenset()) -> list[Entry]:
-    """Return the first entries in time, at most `count`, only of these steps where some are given.
+    """Return the first entries in time, at most `count`; only of these steps, if some are given.
 
     In order of step, micro step, stage; then by the stages of the model (`vpp_stage`, `pp_stage`: rising in the
     forward, else falling) and by call.
     """
-    return sorted((each for each in entries if not steps or each.step in steps), key=lambda each: each.when)[:count]
+    return sorted((each for each in entries if not steps or each.step in steps), key=lambda each: each.order)[:count]
 
 
 def write_analysis(path: Path, entries: Sequence[Entry]) -> None:
-    """Write entries in their order as JSON. Of equal keys, as of two files of one rank, the first stays."""
+    """Write entries in their order as JSON. Of equal keys, as in two files of one rank, the first one is kept."""
     contents: dict[str, object] = {}
     for each in entries:
         contents.setdefault(each.key, each.fields)

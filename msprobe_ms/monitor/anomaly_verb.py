@@ -83,7 +83,12 @@ class Options(JsonAnswer):
 
 def run(options: Options) -> int:
     """List and write the earliest anomalies, and return the exit code."""
-    from .anomalies import ANALYSIS, earliest, read_anomalies, write_analysis  # here: the help is there before numpy is
+    from .anomalies import (
+        ANALYSIS,
+        earliest,
+        read_anomalies,
+        write_analysis,
+    )  # here, because the help does not import numpy
 
     folder = options.data_path
     every = read_anomalies(folder)

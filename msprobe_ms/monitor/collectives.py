@@ -1,7 +1,7 @@
 """Collectives: the tensors that functions exchange between ranks, before (`input`) and after (`output`) they run.
 
-All calls of one function in a step make one row: the least of the minima, the greatest of the maxima, the sums of
-norms and of NaN, the means of the others. An asynchronous call's output is measured when its handle was waited for.
+All calls of one function in a step are one row: the least of the minima, the greatest of the maxima, the sums of
+norms and of NaN, the means of the others. An asynchronous call's output is measured after its handle was waited for.
 """
 
 import re
@@ -29,7 +29,7 @@ _NOT_USERS = LIBRARIES | {"msprobe"}
 
 
 class CollectiveCalls:
-    """Sees the calls of functions while installed, by whatever reference they are made."""
+    """Observes the calls of functions while installed, through any reference to them."""
 
     def __init__(self, backend: Backend, readings: Readings, guard: Guard, wanted: Wanted) -> None:
         self._backend, self._readings, self._guard, self._wanted = backend, readings, guard, wanted
@@ -43,7 +43,7 @@ class CollectiveCalls:
         self.active = False
 
     def install(self, modules: tuple[ModuleType, ...], names: frozenset[str]) -> None:
-        """Change the functions `names` of the modules in place."""
+        """Replace the code of the functions `names` of the modules, in place."""
         for module in modules:
             for name in sorted(names):
                 if callable(vars(module).get(name)):
@@ -117,7 +117,7 @@ class CollectiveCalls:
         self._waiting.clear()
 
     def remove(self) -> None:
-        """Put the functions back."""
+        """Restore the functions."""
         self.end_step()
         if self._out_of_compiled is not None:
             self._out_of_compiled.remove()

@@ -1,4 +1,4 @@
-"""Measures a training step by step: hooks come and go together, a step ends with the optimizer's update.
+"""Measures a training step by step: hooks are set and removed together, a step ends with the optimizer's update.
 
 The step of every row is the number of the update that it leads to. The monitor that owns the engine receives what a
 step has measured, and writes, alerts and counts; all of it runs inside a guard, so a failure is logged and the
@@ -50,7 +50,7 @@ class MonitorPlan:
     axes: str = ORDERS[0]
     """Of q and k."""
     eps: Mapping[str, float] = field(default_factory=dict)
-    """The threshold of `zeros` by kind, where it is not the usual one."""
+    """The threshold of `zeros` by kind, if it is not the default."""
     short_names: bool = True
 
     @property
@@ -107,7 +107,7 @@ class Engine:
         self._update += self._backend.optimizers.hook(self._watched.optimizer, self._before, self._after)
 
     def install(self, plan: MonitorPlan) -> None:
-        """Hook what is wished; measuring begins with the present step, where it is to be measured."""
+        """Set the hooks of a plan; measuring begins with the current step, if that is measured."""
         uninterrupted(partial(self._install, plan))
 
     def _install(self, plan: MonitorPlan) -> None:
@@ -116,12 +116,12 @@ class Engine:
         self._activate()
 
     def choose(self, operations: Mapping[str, Sequence[str]]) -> None:
-        """Give other statistics from the present step on; all are measured anyway."""
+        """Return other statistics from the current step on; all are measured anyway."""
         if self._parts is not None:
             self._parts.plan = replace(self._parts.plan, operations=operations)
 
     def uninstall(self) -> None:
-        """Take every hook off but the optimizer's."""
+        """Remove all hooks except those of the optimizer."""
         if self._parts is not None:
             uninterrupted(self._uninstall)
 
@@ -131,7 +131,7 @@ class Engine:
             parts.remove()
 
     def stop(self) -> None:
-        """Take every hook off."""
+        """Remove all hooks."""
         uninterrupted(self._stop)
 
     def _stop(self) -> None:
@@ -153,13 +153,13 @@ class Engine:
         self._loss += 1
 
     def end_step(self) -> None:
-        """The optimizer has run: write what was measured, and go on to the next step."""
+        """Write the measurements after the optimizer has run, and begin the next step."""
         self.guard.run("the step", self._end)
         if self.finished:
             raise RuntimeError(self.finished)
 
     def rows(self) -> dict[str, list[Row]]:
-        """The measurements of the current step so far."""
+        """Return the measurements of the current step so far."""
         parts = self._parts
         return (self.guard.run("the step", parts.rows) or {}) if parts is not None and parts.active else {}
 
@@ -177,7 +177,7 @@ class Engine:
             if parts is not None and parts.active:
                 self._backend.settle()
                 self.guard.run("the update", parts.points.after)
-        finally:  # the parameters are updated: the step has ended also where an interrupt has come
+        finally:  # the parameters are updated: the step has ended even after an interrupt
             if self.ends_with_update:
                 self.end_step()
 
@@ -197,7 +197,7 @@ class Engine:
             self._activate()
 
     def _next_step(self) -> None:
-        """Nothing of the step that has ended is left for the next one."""
+        """Discard the remains of the step that has ended."""
         if self._parts is not None:
             self._parts.end_step()
         self._loss = 0
@@ -248,14 +248,14 @@ class _Parts:
             )
 
     def activate(self, active: bool) -> None:
-        """Measure from now on, or not."""
+        """Begin or stop measuring."""
         self.active = self.points.active = active
         for part in (self._activations, self._collectives, self._features):
             if part is not None:
                 part.active = active
 
     def before(self, backend: Backend, optimizer: AnyOptimizer, gradients: Any) -> None:
-        """The optimizer is about to run."""
+        """Measure before the optimizer runs."""
         main_grad, monitored = self.plan.points.main_grad, self.points.monitored
         self.points.before(backend.optimizers.update_of(optimizer, gradients, main_grad, monitored))
 
@@ -274,7 +274,7 @@ class _Parts:
                 part.end_step()
 
     def remove(self) -> None:
-        """Take every hook off."""
+        """Remove all hooks."""
         self.activate(False)
         for part in (self.points, self._activations, self._collectives, self._features):
             if part is not None:

@@ -42,8 +42,10 @@ _CONVERGED = 1e-9
 
 
 def attention(q: Numbers, k: Numbers, order: str) -> list[float]:
-    """Mean entropy and mean greatest weight of causal attention, of the first sample and head; q and k with 4 axes in
-    `order`. The last query sees every key. ValueError for other shapes."""
+    """Return the mean entropy and the mean greatest weight of causal attention, of the first sample and head.
+
+    q and k have 4 axes in `order`. The last query attends to all keys. ValueError for other shapes.
+    """
     if q.ndim != 4 or k.ndim != 4 or q.shape[-1] != k.shape[-1]:
         raise ValueError(
             f"q {q.shape} and k {k.shape} do not have the axes {order}; give the module that receives them"
@@ -51,7 +53,7 @@ def attention(q: Numbers, k: Numbers, order: str) -> list[float]:
     first = (slice(None), 0, 0) if order == ORDERS[0] else (0, slice(None), 0)
     queries, keys = (np.asarray(widen(each[first]), np.float64) for each in (q, k))
     scores_of = keys.T / np.sqrt(q.shape[-1])
-    seen = len(keys) - len(queries)  # before the first query, with a cache
+    seen = len(keys) - len(queries)  # keys in a cache, before the first query
     entropies, greatest = [], []
     for begin in range(0, len(queries), _ROWS):
         scores = queries[begin : begin + _ROWS] @ scores_of
@@ -66,8 +68,10 @@ def attention(q: Numbers, k: Numbers, order: str) -> list[float]:
 
 
 def linear(weight: Numbers) -> list[float]:
-    """`sr`, Frobenius by spectral norm, and `kernel_norm`, the spectral norm, of a matrix; axes after the first are
-    one. A weight of zeros has an `sr` of NaN."""
+    """Return `sr`, the Frobenius norm divided by the spectral norm, and `kernel_norm`, the spectral norm, of a matrix.
+
+    Axes after the first are one. A weight of zeros has an `sr` of NaN.
+    """
     wide = np.asarray(widen(weight), np.float64)
     matrix = wide.reshape(len(wide), -1) if wide.ndim else wide.reshape(1, 1)
     spectral = spectral_norm(matrix)
@@ -76,8 +80,10 @@ def linear(weight: Numbers) -> list[float]:
 
 
 def spectral_norm(matrix: Numbers) -> float:
-    """The greatest singular value: exact where one side is short, else by subspace iteration from fixed vectors, so
-    that no generator is used."""
+    """Return the greatest singular value: exact if one side is short, else by subspace iteration.
+
+    The iteration begins with fixed vectors, so no generator is used.
+    """
     if not matrix.size or not np.isfinite(matrix).all():
         return float("nan")
     if min(matrix.shape) <= _EXACT:
@@ -96,7 +102,7 @@ def spectral_norm(matrix: Numbers) -> float:
 
 
 def router_weight(weight: Numbers) -> list[float]:
-    """Mean cosine of two different rows; NaN for fewer than two."""
+    """Return the mean cosine of two different rows; NaN for fewer than two."""
     rows = np.asarray(widen(weight), np.float64).reshape(len(weight), -1)
     if len(rows) < 2:
         return [float("nan")]
@@ -107,7 +113,7 @@ def router_weight(weight: Numbers) -> list[float]:
 
 
 def router_logit(logits: Numbers) -> list[float]:
-    """Mean entropy of the softmax over the last axis; NaN without tokens."""
+    """Return the mean entropy of the softmax over the last axis; NaN without tokens."""
     rows = np.asarray(widen(logits), np.float64).reshape(-1, logits.shape[-1])
     return [float(_entropy(_softmax(rows)).mean()) if rows.size else float("nan")]
 
@@ -133,7 +139,7 @@ class Features:
         self.active = False
 
     def install(self, models: Sequence[AnyModule], targets: Mapping[str, Sequence[str]]) -> int:
-        """Hook the modules; returns how many there are. UsageError for names that no module has."""
+        """Hook the modules; return their number. UsageError for names that no module has."""
         count = 0
         for hook, names in targets.items():
             known = {name for each in names for name in (each, each.partition(":")[2]) if name}
@@ -201,15 +207,15 @@ class Features:
         return router_logit(self._backend.array(tensors[0][1]))
 
     def end_step(self) -> None:
-        """The optimizer has run."""
+        """Discard open calls after the optimizer has run."""
         self._calls.clear()
 
     def remove(self) -> None:
-        """Take every hook off."""
+        """Remove all hooks."""
         self.end_step()
         while self._handles:
             self._handles.pop().remove()
 
 
 def _nothing(*_: Any) -> None:
-    """Done before a call."""
+    """Do nothing before a call."""

@@ -51,7 +51,7 @@ class _Own:
     """Their sum, where the training accumulates them itself."""
     is_moved: bool = False
     """Whether `.grad` did not hold those before when the last one was computed."""
-    stays: bool = False
+    accumulates: bool = False
     """Whether `.grad` has been seen to hold those before."""
 
 
@@ -113,9 +113,9 @@ class OwnGradients:
             self._readings.add(UNREDUCED, own.key._replace(micro_step=own.count - 1), gradient)
         if not self._sums:
             return
-        if self._framework_accumulates and own.count > 1 and not own.stays:
-            own.stays = self._backend.gradients.is_accumulating(own.parameter)
-            own.is_moved = not own.stays
+        if self._framework_accumulates and own.count > 1 and not own.accumulates:
+            own.accumulates = self._backend.gradients.is_accumulating(own.parameter)
+            own.is_moved = not own.accumulates
         if self._adds_up(own):
             own.total = self._readings.total(None if is_first else own.total, gradient)
         if not self._framework_accumulates:
@@ -124,7 +124,7 @@ class OwnGradients:
     def _accumulated(self, own: _Own) -> None:
         gradient, is_whole = self._backend.gradients.accumulated(own.parameter, self._main_grad, own.is_moved)
         if gradient is None:
-            return  # a hook of the training has taken it away: it accumulates by itself
+            return  # a hook of the training has removed it, and accumulates itself
         self._framework_accumulates = True
         if not is_whole and not self._known:
             self._began_again = True  # it was cleared, or moved; after an update that was skipped it is cleared
@@ -149,13 +149,13 @@ class OwnGradients:
     def _adds_up(self, own: _Own) -> bool:
         """Return whether gradients must be summed here, which takes memory for a copy of each."""
         if self._framework_accumulates:
-            return self._known and not own.stays
+            return self._known and not own.accumulates
         return self._known if self._micro_steps is not None else self._usual != 1
 
     # ---- the update ------------------------------------------------------------------------------------------------
 
     def conclude(self, received: Iterable[tuple[Any, Any]] = ()) -> None:
-        """All micro steps of an update were measured; `received` are the gradients that the optimizer receives."""
+        """Conclude an update whose micro steps were all measured; `received` are the gradients of the optimizer."""
         if self._is_concluded or not self._passes or not self._sums:
             return
         self._is_concluded = True
@@ -174,7 +174,7 @@ class OwnGradients:
                 )
             return
         why = ""
-        if passes > 1 and usual not in (None, passes):  # of one pass the sum is whole, whatever came before
+        if passes > 1 and usual not in (None, passes):  # the sum of one pass is complete
             why = f"this update followed {passes} backward passes, and the previous one {usual}"
         elif passes > 1 and self._has_dropped(received):
             why = f"this update followed {passes} backward passes and does not contain all of their gradients"
@@ -183,7 +183,7 @@ class OwnGradients:
             self._guard.run("the sum of the unreduced gradients", refuse, f"{why}; pass grad_acc_steps to the monitor")
 
     def _has_dropped(self, received: Iterable[tuple[Any, Any]]) -> bool:
-        """Whether a sum is not finite, while what the optimizer receives is: an update between them was skipped."""
+        """Return whether a sum is not finite although the optimizer receives a finite one: an update was skipped."""
         found, numbers = self._readings.numbers(self._kind)
         norms = numbers[:, STATISTICS.index("norm")]
         bad = {key for (key, _), norm in zip(found, norms, strict=True) if not math.isfinite(norm)}
@@ -201,20 +201,20 @@ class OwnGradients:
         return math.sqrt(float(np.square(numbers[:, STATISTICS.index("norm")]).sum()))
 
     def end_step(self) -> None:
-        """The optimizer has run."""
+        """Discard the gradients of the update after the optimizer has run."""
         self._passes, self._began_again, self._is_concluded = 0, False, False
         for own in self._own:
             own.count, own.passed, own.window, own.total, own.is_moved = 0, -1, -1, None, False
 
     def remove(self) -> None:
-        """Take every hook off."""
+        """Remove all hooks."""
         self.end_step()
         while self._handles:
             self._handles.pop().remove()
 
 
 def micro_steps_of(value: Any) -> int | None:
-    """`grad_acc_steps` as a number, None where it is not given. UsageError."""
+    """Return `grad_acc_steps` as a number, None if it is not given. UsageError if it is invalid."""
     if value is None:
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 1 and value == int(value):

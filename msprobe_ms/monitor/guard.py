@@ -42,7 +42,7 @@ class Guard:
         try:
             with unrecorded():
                 return work(*args)
-        except Exception as cause:  # a monitor never stops the training because of itself
+        except Exception as cause:  # a failure of the monitor does not stop the training
             if must_propagate(cause):
                 raise
             self._failed(what, cause)
@@ -51,7 +51,7 @@ class Guard:
             self.is_busy = was_busy
 
     def hook(self, what: str, work: Callable[..., Any]) -> Callable[..., None]:
-        """`work` as a hook: it returns nothing, and passes what the monitor itself causes by."""
+        """Return `work` as a hook, which returns None and ignores calls that the monitor itself causes."""
 
         @wraps(work)
         def hook(*args: Any) -> None:
@@ -62,7 +62,7 @@ class Guard:
 
     def _failed(self, what: str, cause: BaseException) -> None:
         text = str(cause) if isinstance(cause, MsprobeError) else reason(cause)
-        # The name of a folder that could not be made is another one each time.
+        # The name of a folder that could not be created differs each time.
         key = f"{what}: {cause.errno if isinstance(cause, OSError) else text}"
         if key in self._known or self._said[what] == MOST:
             return

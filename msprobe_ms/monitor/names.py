@@ -8,10 +8,10 @@ from typing import Protocol
 _CUT = re.compile(r"layers?\.|embeddings?\.|final|output|norm")
 
 
-def squashed(names: Iterable[str]) -> dict[str, str]:
-    """Each name without the part before `layer(s).`, `embedding(s).`, `final`, `output` or `norm`, by the full name.
+def shortened(names: Iterable[str]) -> dict[str, str]:
+    """Return each name without the part before `layer(s).`, `embedding(s).`, `final`, `output` or `norm`, by full name.
 
-    Names that would become equal stay as they are, as do those without such a word.
+    Names that would become equal, and names without such a word, are unchanged.
     """
     names = list(names)
     short = {name: name[found.start() :] if (found := _CUT.search(name)) else name for name in names}

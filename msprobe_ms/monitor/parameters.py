@@ -17,7 +17,7 @@ from msprobe.frameworks.interface import Update
 from .backend import Backend
 from .gradients import OwnGradients, refuse
 from .guard import Guard
-from .names import Choice, squashed
+from .names import Choice, shortened
 from .readings import Key, Readings, pairs
 
 REDUCED, BEFORE, AFTER = "grad_reduced", "param_origin", "param_updated"
@@ -58,7 +58,7 @@ class Parameters:
         self.of: dict[int, Any] = {}
         for vpp_stage, model in enumerate(models):
             known = {name: each for name, each in backend.modules.parameters(model) if each.requires_grad}
-            named = squashed(known)
+            named = shortened(known)
             for name, parameter in known.items():
                 if choice.has_parameter(vpp_stage, name, named[name]) and id(parameter) not in self.names:
                     self.names[id(parameter)] = Key(vpp_stage, named[name] if short else name)
@@ -102,11 +102,11 @@ class ParameterPoints:
 
     @property
     def monitored(self) -> list[Any]:
-        """The parameters."""
+        """Return the monitored parameters."""
         return [] if self._parameters is None else list(self._parameters.of.values())
 
     def before(self, update: Update) -> None:
-        """The optimizer is about to change the parameters."""
+        """Measure before the optimizer changes the parameters."""
         wanted = self._wanted
         self.conclude(update.gradients)
         if wanted.own:
@@ -126,11 +126,11 @@ class ParameterPoints:
             self._guard.run("the weights before the update", self._copy_weights)
 
     def conclude(self, received: Iterable[tuple[Any, Any]] = ()) -> None:
-        """No more gradients are computed for the update."""
+        """Conclude the gradients of an update, for which no more are computed."""
         self._guard.run("the unreduced gradients", self._own.conclude, received)
 
     def after(self) -> None:
-        """The optimizer has changed them."""
+        """Measure after the optimizer has changed the parameters."""
         if self._wanted.weights:
             self._add(AFTER, self._weights())
         if self._wanted.change:
@@ -176,12 +176,12 @@ class ParameterPoints:
             self._readings.values(LOCAL, Key(0, NORM, 0), [norm])
 
     def end_step(self) -> None:
-        """The optimizer has run."""
+        """Discard the measurements of the update after the optimizer has run."""
         self._own.end_step()
         self._copies.clear()
 
     def remove(self) -> None:
-        """Take every hook off."""
+        """Remove all hooks."""
         self._own.remove()
         self._copies.clear()
 

@@ -79,7 +79,7 @@ class Readings:
         return [Measured(*backend.text(tensor), numbers, row) for row, tensor in enumerate(tensors)]
 
     def discard(self, kind: str) -> None:
-        """Forget the rows of a kind that were measured in this step."""
+        """Discard the rows of a kind that were measured in this step."""
         self._rows.pop(kind, None)
 
     def values(self, kind: str, key: Key, numbers: list[float]) -> None:
@@ -87,7 +87,7 @@ class Readings:
         self._values.setdefault(kind, {})[key] = numbers
 
     def copy(self, tensor: AnyTensor) -> Any:
-        """A tensor's elements as they are now: float64, or on a device a tensor."""
+        """Return a copy of the elements of a tensor: a float64 array, or on a device a tensor."""
         if self._backend.on_device:
             return self._backend.statistics.copied(tensor)
         return np.array(widen(self._backend.array(tensor)), np.float64)
@@ -113,14 +113,14 @@ class Readings:
         )
 
     def same_sign(self, a: Any, b: Any) -> Any:
-        """1 where elements of two tensors have the same sign, else 0; a NaN has none."""
+        """Return 1 where elements of two tensors have the same sign, else 0; NaN does not have a sign."""
         if self._backend.on_device:
             return self._backend.statistics.same_sign(a, b)
         signs = (np.sign(widen(self._backend.array(each))) for each in (a, b))
         return np.equal(*signs).astype(np.float32)
 
     def measure(self, values: Sequence[Any], statistic: str) -> list[float]:
-        """One statistic of each of these copies, differences or signs."""
+        """Measure one statistic of each of these copies, differences or signs."""
         if not values:
             return []
         if self._backend.on_device:
@@ -148,7 +148,7 @@ class Readings:
         """Return the rows to write: by kind, the statistics `operations[kind]`."""
         written: dict[str, list[Row]] = {}
         for kind in self._rows:
-            if kind not in operations:  # measured for another kind's numbers only
+            if kind not in operations:  # measured only for the numbers of another kind
                 continue
             found, numbers = self.numbers(kind)
             columns = [STATISTICS.index(operation) for operation in operations[kind]]
@@ -176,5 +176,5 @@ class Readings:
 
 
 def pairs(names: Mapping[int, Key], tensors: Iterable[tuple[Any, Any]]) -> list[tuple[Key, Any]]:
-    """(parameter, tensor) pairs under the parameters' names; parameters that are not monitored are left out."""
+    """Measure (parameter, tensor) pairs under the names of the parameters; others than monitored ones are omitted."""
     return [(names[id(parameter)], tensor) for parameter, tensor in tensors if id(parameter) in names]

@@ -53,7 +53,7 @@ class RobustJudge:
         self._was_finite = np.zeros((0, all_of_them), bool)
 
     def _grow(self, size: int) -> None:
-        """Make room for rows up to `size`, at least twice as many as before."""
+        """Allocate rows up to `size`, at least twice the previous number."""
         more = max(size, 2 * len(self._steps)) - len(self._steps)
         self._window = _longer(self._window, more, np.nan)
         self._ceiling = _longer(self._ceiling, more, np.inf)
@@ -63,7 +63,7 @@ class RobustJudge:
         self._was_finite = _longer(self._was_finite, more, False)
 
     def find(self, rows: Array, values: Array) -> tuple[Array, Array]:
-        """Where the values are anomalies, and the median level that each was held against (NaN where it was not)."""
+        """Return where values are anomalies, and the median level that each was compared with; NaN if it was not."""
         if len(rows) and (last := int(rows.max())) >= len(self._steps):
             self._grow(last + 1)
         levels = np.full(values.shape, np.nan)
@@ -80,7 +80,7 @@ class RobustJudge:
         return found, levels
 
     def _not_finite(self, rows: Array, values: Array) -> Array:
-        """NaN that was not there before, and infinities where a finite value was."""
+        """Return where NaN is new, and where infinities follow a finite value."""
         is_finite = np.isfinite(values)
         if self._nans:
             is_finite[:, self._nans] &= values[:, self._nans] == 0
@@ -93,7 +93,7 @@ class RobustJudge:
         return np.asarray(new)
 
     def _jumps(self, rows: Array, logarithms: Array, levels: Array) -> Array | None:
-        """Where a jump begins; None for nowhere. Writes the levels of what was looked at."""
+        """Return where a jump begins, or None; write the levels of the values that were compared."""
         suspects = logarithms > self._ceiling[rows]  # comparing with NaN is false
         if not suspects.any():
             if self._is_over.any():
@@ -128,7 +128,10 @@ def _longer(array: Array, more: int, fill: float) -> Array:
 
 
 def _center_and_distance(history: Array) -> tuple[Array, Array]:
-    """Median, and how far above it a jump begins, along the last axis without NaN. inf where values are too few."""
+    """Return the median and the distance above it at which a jump begins, along the last axis, ignoring NaN.
+
+    inf if there are too few values.
+    """
     center = _median(history)
     spread = _GAUSSIAN * _median(np.abs(history - center[..., None]))
     enough = np.count_nonzero(history == history, axis=-1) >= ENOUGH
@@ -136,7 +139,7 @@ def _center_and_distance(history: Array) -> tuple[Array, Array]:
 
 
 def _median(values: Array) -> Array:
-    """Along the last axis without NaN: the mean of the two in the middle; NaN where there is nothing."""
+    """Return the median along the last axis, ignoring NaN; NaN without values."""
     ordered = np.sort(values, axis=-1)  # NaN goes to the end
     count = np.count_nonzero(values == values, axis=-1)[..., None]
     lower = np.take_along_axis(ordered, np.maximum(count - 1, 0) // 2, -1)

@@ -63,7 +63,7 @@ class TrainerMonitorV2:
             raise
 
     def step(self) -> None:
-        """A step has ended; nothing to do where the optimizer's update ends it."""
+        """End a step; no effect if the update of the optimizer ends it."""
         if self._engine is not None and not self._engine.ends_with_update:
             self._engine.end_step()
 

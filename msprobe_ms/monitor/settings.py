@@ -190,7 +190,7 @@ class MonitorSettings:
         return self.xy_distribution and not self.forward_only
 
     def collects(self, step: int, first: int, collected: int, rank: int) -> bool:
-        """Whether a step is measured, of which `collected` ones were before; `first` is the first that may be."""
+        """Return whether a step is measured after `collected` measured ones; `first` is the first step that may be."""
         return (
             step >= first
             and (step - first) % self.step_interval == 0

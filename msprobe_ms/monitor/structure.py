@@ -29,7 +29,7 @@ _OURS = re.compile(r"[/\\](msprobe|mindspore|torch)[/\\]")
 
 
 def structure(rows: Mapping[str, Iterable[Row]]) -> dict[str, dict[str, dict[str, str]]]:
-    """Of each module, the shapes and dtypes of its inputs, outputs and their gradients, from a step's rows."""
+    """Return the shapes and dtypes of the inputs, outputs and their gradients of each module, from a step's rows."""
     found: dict[str, dict[str, dict[str, str]]] = {}
     for kind in ("actv", "actv_grad"):
         for row in rows.get(kind, ()):
@@ -97,7 +97,7 @@ class Stacks:
 
 
 def _nothing(*_: Any) -> None:
-    """A module's call has ended."""
+    """Do nothing after a call."""
 
 
 def _stack() -> str:

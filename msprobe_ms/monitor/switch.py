@@ -36,8 +36,8 @@ class Switch:
             return 0, 0
         return state.st_mtime_ns, state.st_size
 
-    def turned_on(self) -> MonitorSettings | None:
-        """The settings where the file has changed and turns the monitor on. A file that is wrong is logged."""
+    def enabling_settings(self) -> MonitorSettings | None:
+        """Return the settings if the file has changed and turns the monitor on. An invalid file is logged."""
         now = self._changed()
         if now == self._seen:
             return None

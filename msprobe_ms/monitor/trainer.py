@@ -135,7 +135,7 @@ class TrainerMon:
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """The statistics that are written; may be set while the training runs."""
+        """Return the statistics that are written; may be set while the training runs."""
         return self._settings.ops
 
     @ops.setter
@@ -149,13 +149,13 @@ class TrainerMon:
             self._engine.choose(self._plan().operations)
 
     def generate_wgrad_metrics(self) -> "tuple[dict[str, Any], dict[str, Any]]":
-        """(reduced, unreduced): the statistics of gradients of the step that is under way or has just ended, as
+        """Return (reduced, unreduced): the statistics of gradients of the current step, or of one that has ended, as
         `{tag: {operation: value}}`; for format `api`."""
         reduced, unreduced = (self._metrics(kind) for kind in _GRADIENTS)
         return reduced, unreduced
 
     def generate_xy_metrics(self) -> "tuple[dict[str, Any], dict[str, Any]]":
-        """(activations, their gradients), as `generate_wgrad_metrics`."""
+        """Return (activations, their gradients), as `generate_wgrad_metrics`."""
         forward, backward = (self._metrics(kind) for kind in _ACTIVATIONS)
         return forward, backward
 
@@ -190,14 +190,14 @@ class TrainerMon:
         TrainerMon._wrapped_optimizer = optimizer
 
     def reload_xy(self, xy_distribution: bool = False) -> None:
-        """Turn the statistics of activations and their gradients on or off from the present step on; deprecated."""
+        """Enable or disable the statistics of activations and their gradients from the current step on; deprecated."""
         _note_deprecated("reload_xy()", "set DYNAMIC_MONITOR=True and change xy_distribution in the configuration")
         before, self._settings = self._settings, replace(self._settings, xy_distribution=flag(xy_distribution))
         if self._engine is None or not self._engine.is_installed:
             return
         try:
             self._engine.install(self._plan())
-        except UsageError as err:  # nothing of the kind can be monitored in this model
+        except UsageError as err:  # no data of this kind can be monitored in this model
             logger.error("monitor: reload_xy(): %s; the settings remain unchanged", err)
             self._settings = before
             self._engine.install(self._plan())
@@ -241,7 +241,7 @@ class TrainerMon:
         )
 
     def _begin(self) -> None:
-        """Collecting begins, with the present settings."""
+        """Begin collecting with the current settings."""
         settings, engine = self._settings, self._engine
         assert engine is not None
         plan = self._plan()
@@ -252,7 +252,7 @@ class TrainerMon:
                 self._path,
             )
         self._collected = 0
-        engine.install(plan)  # first: it raises where nothing can be monitored
+        engine.install(plan)  # first, because it raises if nothing can be monitored
         group = self._group
         self._rules = settings.alert.rules or ((Robust(),) if settings.on_alert is not None else ())
         self._alerts = Alerts(self._rules, pp_stage=0 if group is None else self._backend.distributed.group_rank(group))
@@ -281,11 +281,11 @@ class TrainerMon:
             self._close()
             if self._switch is not None:
                 self._switch.turn_off()
-        if self._switch is not None and (settings := self._switch.turned_on()) is not None:
+        if self._switch is not None and (settings := self._switch.enabling_settings()) is not None:
             self._turn_on(engine, settings, step + 1)
 
     def _turn_on(self, engine: Engine, settings: MonitorSettings, first: int) -> None:
-        """Go over to new settings from a step on; where they cannot be meant the old ones stay."""
+        """Apply new settings from a step on; invalid ones are ignored."""
         before = self._settings, self._first
         was_installed, collected = engine.is_installed, self._collected
         self._settings, self._first = settings, first
@@ -353,7 +353,7 @@ class TrainerMon:
         if self._anomalies is not None:
             self._anomalies.add(found)
         if self._dump is not None:
-            self._dump.armed(step + 1)
+            self._dump.arm(step + 1)
 
     def _close_writer(self) -> None:
         writer, self._writer = self._writer, None

@@ -31,7 +31,7 @@ class Arguments:
         """Return all tensors. Skipped where one could not be replaced, or an argument is code of the user."""
         values = [*self.positional, *self.keywords.values()]
         tree = tree_of(values)
-        if tree.lost:  # one that contains itself, for instance
+        if tree.lost:  # for example one that contains itself
             raise Skipped(Cause.FOREIGN)
         found = list(_leaves(values))
         tensors = [value for value in found if is_tensor(value)]

@@ -15,17 +15,17 @@ from .formats import Format, rounded
 FLIPPED = 8.0
 """The ratio where an element has the other sign."""
 
-_BLOCK = 1 << 15  # elements: as float64, a block and what is made of it stay in the second-level cache
+_BLOCK = 1 << 15  # elements: in float64, a block and its results fit into the second-level cache
 
 
 def difference(original: Array, other: Array, of: Format, floor: float | None = None) -> Difference:
-    """The difference of the outputs of two runs, which are of one shape; `of` is the format of `other`.
+    """Return the difference of the outputs of two runs, which have one shape; `of` is the format of `other`.
 
     `original` is rounded to `of` first. With `a = sqrt(noise)` of that format, or `floor`: the ratio of an element is
     `original / other` where `|other| > a`, the other way `other / original` where `|original| > a`, otherwise 1, and 1
-    where it is not finite. The result is the larger of both maxima; 8.0 where the smallest ratio of the first kind is
-    negative. Quotients are in float64. The sums leave out elements that are not finite on both sides. ValueError where
-    the shapes differ.
+    where it is not finite. The result is the larger of both maxima; 8.0 if the smallest ratio of the first kind is
+    negative. Quotients are in float64. The sums omit elements that are not finite on both sides. ValueError if the
+    shapes differ.
     """
     if original.shape != other.shape:
         raise ValueError(f"the second run returned the shape {other.shape} instead of {original.shape}")
@@ -56,7 +56,7 @@ def _blocks(original: Array, other: Array, of: Format) -> Iterator[tuple[Array, 
 
 
 def _ratios(x: Array, y: Array, floor: float) -> Array:
-    """`x / y` where `|y| > floor`, and 1 elsewhere and where it is not finite."""
+    """Return `x / y` where `|y| > floor`, and 1 elsewhere and where it is not finite."""
     ratios = np.where(np.abs(y) > floor, x / y, 1.0)
     ratios[~np.isfinite(ratios)] = 1.0
     return ratios

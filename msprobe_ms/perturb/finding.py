@@ -64,7 +64,7 @@ class Cause(Enum):
     FAILED = "failed"
 
 
-class Skipped(Exception):  # no error: it ends the preparation of a second run that is not to be made
+class Skipped(Exception):  # not an error: ends the preparation of a second run that is skipped
     """This call is not run a second time."""
 
     def __init__(self, cause: Cause) -> None:

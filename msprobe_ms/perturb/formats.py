@@ -30,7 +30,7 @@ class Format:
 
     @property
     def unit_roundoff(self) -> float:
-        """The largest relative error of rounding a number to this format."""
+        """Return the largest relative error of rounding a number to this format."""
         return self.epsilon / 2
 
 
@@ -53,7 +53,7 @@ def format_of(dtype: object) -> Format | None:
 
 
 def rounded(values: Array, to: Format) -> Array:
-    """Values rounded to a format, to the nearest and at a tie to the even one. NaN stays NaN."""
+    """Return values rounded to the nearest one of a format, at a tie to the even one. NaN remains NaN."""
     if to is not BFLOAT16:
         with np.errstate(all="ignore"):
             return values.astype(to.dtype)

@@ -14,8 +14,9 @@ from .formats import FLOAT16, Format, rounded
 
 
 def perturbed(mode: Mode, values: Array, of: Format) -> Array | Cause:
-    """An input's values as `mode` changes them; a cause where it cannot. `no_change`, `improve_precision` and `to_cpu`
-    keep them.
+    """Return the values of an input as changed by `mode`, or the cause why it cannot change them.
+
+    `no_change`, `improve_precision` and `to_cpu` keep them.
 
     `values` has the dtype `of.dtype`; so has the result.
     """
@@ -27,7 +28,7 @@ def _kept(values: Array, of: Format) -> Array:
 
 
 def add_noise(values: Array, of: Format) -> Array | Cause:
-    """`x + eps` where `|x| > sqrt(eps)`, rounded to the format; eps is the format's `noise`.
+    """Return `x + eps` where `|x| > sqrt(eps)`, rounded to the format; eps is the format's `noise`.
 
     The sum is computed in float32 at least. A cause if there are no elements, or the largest magnitude is below eps.
     Where x is so large that the sum is rounded back to x, nothing changes (float32: |x| from 0.25 on).
@@ -52,15 +53,15 @@ def bit_noise(values: Array, of: Format) -> Array | Cause:
         return cause
     with np.errstate(invalid="ignore"):
         normal = (np.abs(values) > of.tiny) & np.isfinite(values)
-    bits: Array = np.ascontiguousarray(values).view(of.bits)  # of no dimension it makes one
+    bits: Array = np.ascontiguousarray(values).view(of.bits)  # it would add a dimension to a scalar
     flipped: Array = np.bitwise_xor(bits, normal.astype(of.bits).reshape(bits.shape)).view(of.dtype)
     return flipped.reshape(values.shape)
 
 
 def change_value(values: Array, of: Format) -> Array | Cause:
-    """The first and the last element exchanged: `x[0]` and `x[-1]`, from two dimensions on `x[0][0]` and `x[-1][-1]`.
+    """Exchange the first and the last element: `x[0]` and `x[-1]`, from two dimensions on `x[0][0]` and `x[-1][-1]`.
 
-    With three dimensions or more these are slices. A cause where there are fewer than two elements.
+    With three dimensions or more these are slices. A cause if there are fewer than two elements.
     """
     if values.size < 2:
         return Cause.TOO_FEW

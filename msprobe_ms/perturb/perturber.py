@@ -97,7 +97,7 @@ class Perturber:
         """Do nothing: this task compiles nothing."""
 
     def yield_step(self) -> None:
-        """It shares nothing with other debuggers."""
+        """Do nothing: no state is shared with other debuggers."""
 
     @property
     def is_interrupted(self) -> bool:
@@ -145,13 +145,13 @@ class Perturber:
             path = summary_path(where.root, where.rank)
             log_once(f"free_benchmark {cause.strerror}", lost_rows(path, cause))
             return
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             log_once("free_benchmark summary", second_run_failed("the summary", cause))
             return
         named = [(each.stem, each.place) for each in summary.sensitivities if each.is_ill_conditioned][:MAX_LOGGED]
-        if summary.sensitivities and named != self._named:  # not at each step the same
+        if summary.sensitivities and named != self._named:  # not the same in each step
             self._named = named
             for line in logged(summary.sensitivities):
                 logger.warning(line)

@@ -22,7 +22,7 @@ class Places:
         self._kept: list[CodeType] = []  # so that an identity is never used again for another one
 
     def of_caller(self) -> Place:
-        """The innermost line on the stack that is neither ours nor the framework's; of the framework where none is."""
+        """Return the innermost line on the stack outside of this tool and the framework, or one of the framework."""
         frame: FrameType | None = sys._getframe(1)
         inner: FrameType | None = None
         while frame is not None:
@@ -42,7 +42,7 @@ class Places:
             self._kept.append(code)
             try:
                 source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-            except Exception as cause:  # a loader of the user's own, which may raise anything
+            except Exception as cause:  # a loader of the user may raise any exception
                 if must_propagate(cause):
                     raise
                 source = ""
@@ -51,6 +51,6 @@ class Places:
 
 
 def _package(frame: FrameType) -> str:
-    """The package that code is of; what `exec` runs may have globals without a name."""
+    """Return the package that contains code; code that `exec` runs may have globals without a name."""
     name = frame.f_globals.get("__name__")
     return name.partition(".")[0] if type(name) is str else ""

@@ -178,7 +178,7 @@ class SecondRuns:
         return [place for place in floating if self._gradients.may_be_needed(tensors[place])] or floating
 
     def _gradients_of(self, run: _Run, tensors: list[AnyTensor], wanted: list[int]) -> list[tuple[int | None, Any]]:
-        with self._execution.unnoticed(tensors):  # each of both runs draws the same random numbers
+        with self._execution.unnoticed(tensors):  # both runs draw the same random numbers
             found = self._gradients.of_call(lambda others: self._floating(run.outputs(others)), tensors, wanted)
         arrived = [(place, gradient) for place, gradient in zip(wanted, found, strict=True) if gradient is not None]
         if not arrived:
@@ -186,9 +186,8 @@ class SecondRuns:
         return [(None, arrived[0][1])] if len(arrived) == 1 else list(arrived)
 
     def _read(self, results: Sequence[tuple[int | None, Any]]) -> tuple[Output, ...]:
-        self._wait_for(
-            [("", tensor) for _, tensor in results]
-        )  # here, so that an error of the second run does not reach the training
+        # here, so that an error of the second run does not reach the training
+        self._wait_for([("", tensor) for _, tensor in results])
         return tuple(Output(p, self._values(tensor), of) for p, tensor in results if (of := self._format(tensor)))
 
     def _pairs(self, originals: Sequence[tuple[int | None, Any]], others: Sequence[Output]) -> tuple[Compared, ...]:

@@ -91,12 +91,12 @@ class Session:
     # ---- between start and stop ------------------------------------------------------------------------------------
 
     def resume(self, where: Where) -> None:
-        """Calls of this thread are run a second time from here on."""
+        """Begin to run the calls of this thread a second time."""
         self.where, self._thread, self.busy, self.on = where, threading.get_ident(), False, True
         self._steps.add(where.step)
 
     def pause(self) -> None:
-        """No more calls."""
+        """Stop running calls a second time."""
         self.on = False
 
     def end_step(self) -> None:
@@ -109,7 +109,7 @@ class Session:
         return self.on and not self.busy and threading.get_ident() == self._thread
 
     def waited(self, handle: Any) -> None:
-        """Exchanges between ranks are not run a second time."""
+        """Do nothing: exchanges between ranks are not run a second time."""
 
     # ---- a call ----------------------------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class Session:
         try:
             tree = self._guarded(tree_of, [*args, *kwargs.values()] if kwargs else args)
             if tree is not None:
-                self._wait_for(tree.tensors)  # outside of every guard: errors of the training pass
+                self._wait_for(tree.tensors)  # outside of every guard, because errors of the training must reach it
             if self.where is not None and self.where.tally is not None:
                 self.where.tally.any = True
             number = self._numbers[stem]
@@ -132,7 +132,7 @@ class Session:
             work = self._fix if self._fixes else self._check
             result = work(call, function, args, kwargs)
             if self._guarded(lambda: not tree_of(results_of(outcome(args, result))).tensors):
-                self._numbers[stem] -= 1  # no computation on tensors: as in a dump, as if it had not been called
+                self._numbers[stem] -= 1  # it does not compute on tensors, and is ignored as in a dump
             return result
         except BaseException:  # an interrupt may have ended the second run with gradients off
             self._gradients.set_mode(grad_mode)
@@ -183,7 +183,7 @@ class Session:
                     f"{call.name} {_SKIPPED[cause]}; it is not run a second time",
                     level,
                 )
-        except Exception as error:  # a debugger never stops the training because of itself
+        except Exception as error:  # a failure of the debugger does not stop the training
             if must_propagate(error):
                 raise
             self._skipped[Cause.FAILED] += 1
@@ -193,7 +193,7 @@ class Session:
     def _guarded(self, work: Callable[..., Any], *args: Any) -> Any:
         try:
             return work(*args)
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             log_once(f"free_benchmark {reason(cause)}", f"free_benchmark: {reason(cause)}; the training continues")

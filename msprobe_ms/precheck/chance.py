@@ -49,7 +49,7 @@ def chance_of(call: RecordedCall) -> Chance | None:
 
 
 def outputs_of(call: RecordedCall, chance: Chance) -> Iterator[tuple[Leaf, Judgement, Measures]]:
-    """The output, or the gradient of the input, with what is said of it. CannotReplay where a tensor is missing."""
+    """Return the output, or the gradient of the input, with its verdict. CannotReplay if a tensor is missing."""
     source = next(iter(leaves([call.args, call.kwargs])), None)
     output = call.outputs.get(("0",))
     if source is None or output is None:
@@ -67,7 +67,7 @@ def outputs_of(call: RecordedCall, chance: Chance) -> Iterator[tuple[Leaf, Judge
 
 
 def _judged(record: Leaf, source: Array, chance: Chance, dropped: Array | None) -> tuple[Judgement, Measures]:
-    """Return an output held to its source; `dropped`: elements that have to be 0, None where that is not known."""
+    """Return an output compared with its source; `dropped`: elements that must be 0, None if that is not known."""
     y, x = np.asarray(record.array, np.float64), np.asarray(source, np.float64)
     if y.shape != x.shape:
         return Judgement(Status.ERROR, Criterion.SHAPE, Reason.SHAPE), Measures(0)
@@ -88,7 +88,7 @@ def _judged(record: Leaf, source: Array, chance: Chance, dropped: Array | None) 
 
 
 def _scale(y: Array, x: Array, is_zero: Array) -> float:
-    """By what the kept elements were multiplied: the median."""
+    """Return the median of the factors by which the kept elements were multiplied."""
     kept = ~is_zero & (x != 0)
     return float(np.median(y[kept] / x[kept])) if kept.any() else 1.0
 

@@ -95,6 +95,6 @@ def _number(row: Row, key: str) -> float | None:
 
 
 def _ratio(row: Row, other: Row, key: str, least: float) -> float | None:
-    """target / max(golden, least denominator); None if one is not a number."""
+    """Return target / max(golden, least denominator); None if one is not a number."""
     a, b = _number(row, key), _number(other, key)
     return None if a is None or b is None else a / max(b, least)

@@ -60,7 +60,7 @@ class Executor:
             return self._backward(call) if call.is_backward else self._forward(call)
         except (CannotRun, CannotReplay):
             raise
-        except Exception as err:  # frameworks raise what they like
+        except Exception as err:  # frameworks may raise any exception
             words = " ".join(str(err).split())
             raise CannotRun(f"{type(err).__name__}: {words[:200]}") from err
 
@@ -86,7 +86,7 @@ class Executor:
         args, kwargs = mapped(call.args, argument), mapped(call.kwargs, argument)
         try:
             return function(*args, **kwargs)
-        except (TypeError, ValueError):  # a record does not tell a list from a tuple
+        except (TypeError, ValueError):  # records do not distinguish lists and tuples
             if not any(isinstance(value, tuple) for value in (*args, *kwargs.values())):
                 raise
             return function(*map(_listed, args), **{key: _listed(value) for key, value in kwargs.items()})
@@ -126,7 +126,7 @@ def _listed(value: Any) -> Any:
 
 
 def flat(found: Any) -> Iterator[tuple[Path, Any]]:
-    """Outputs by path; a single one is the first."""
+    """Return outputs by path; a single one is the first."""
 
     def walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         if isinstance(value, (tuple, list)):

@@ -45,8 +45,8 @@ def write(
 ) -> tuple[Path, Path, str]:
     """Write the script of a call and its data; return their paths, and the finding about the call.
 
-    A seed draws the inputs, None takes the recorded ones. With an executor the call is executed; `is_reduced`: and made
-    smaller while it stays wrong. UsageError where the call cannot be rebuilt, or is not wrong and was to be reduced.
+    A seed draws the inputs, None uses the recorded ones. With an executor the call is executed and, with `is_reduced`,
+    made smaller as long as it is wrong. UsageError if the call cannot be rebuilt, or is to be reduced and is not wrong.
     """
     api = dump.columns.names[at].rpartition(".")[0]
     draws, finding = [], ""
@@ -80,7 +80,7 @@ def _executed(call: RecordedCall, operation: Operation, executor: Executor, *, i
 
 
 def _without_outputs(call: RecordedCall) -> RecordedCall:
-    """A call with zeros for outputs that were not recorded: of them only shapes and dtypes count."""
+    """Return a call with zeros for outputs that were not recorded: only their shapes and dtypes count."""
     outputs = {path: given(leaf, np.zeros(leaf.shape)) for path, leaf in call.outputs.items()}
     gradients = [given(leaf, np.zeros(leaf.shape)) for _, leaf in call.gradients]
     made = with_outputs(call, outputs, gradients)

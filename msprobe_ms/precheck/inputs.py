@@ -29,9 +29,9 @@ def stream(seed: int, name: str) -> Generator:
 
 
 def with_inputs(call: RecordedCall, operation: Operation, seed: int, api: str) -> RecordedCall:
-    """The call with drawn tensors in place of those that were not saved; CannotReplay where a range is not known.
+    """Return the call with drawn tensors for those that were not saved; CannotReplay if a range is not known.
 
-    The inputs are the same in the forward and in the backward call, since they come first in the stream.
+    The inputs are equal in the forward and the backward call, because they are drawn first.
     """
     rng = stream(seed, api)
     made: dict[Leaf, Given] = {}
@@ -52,7 +52,7 @@ def with_inputs(call: RecordedCall, operation: Operation, seed: int, api: str) -
 
 
 def drawn(leaf: Leaf, rng: Generator, operation: Operation, *, is_index: bool) -> Array:
-    """One tensor of the recorded shape, dtype, maximum, minimum, mean and norm, as `load_tensor` would give it."""
+    """Return a tensor of the recorded shape, dtype, maximum, minimum, mean and norm, as from `load_tensor`."""
     shape, dtype = leaf.shape, leaf.dtype
     if dtype == "bool":
         return _bools(leaf, rng)
@@ -88,7 +88,7 @@ def _integers(leaf: Leaf, rng: Generator, operation: Operation, *, is_index: boo
         raise CannotReplay(Cause.MISSING_TENSOR, f"{leaf.record.name}: without a range")
     first, last = int(low), int(high)
     if is_index and last >= 0:
-        first = max(first, 0)  # an index that is ignored, -100, is none that others may be
+        first = max(first, 0)  # -100 is an index that is ignored; drawn indices are not
     if is_index and operation.name in _PERMUTED and leaf.shape:
         axis = next((i for i, n in enumerate(leaf.shape) if n > 1), 0)
         return np.argsort(rng.random(leaf.shape), axis=axis).astype(leaf.dtype)
@@ -97,7 +97,7 @@ def _integers(leaf: Leaf, rng: Generator, operation: Operation, *, is_index: boo
 
 
 def _floats(leaf: Leaf, rng: Generator) -> Array:
-    """A normal distribution of the recorded mean and norm within the recorded range, whose ends are taken once."""
+    """Draw from a normal distribution of the recorded mean and norm within the recorded range; the ends occur once."""
     statistics, shape = leaf.record.statistics, leaf.shape
     count = int(np.prod(shape))
     if count == 0:
@@ -133,7 +133,7 @@ def _with_extremes(made: Array, low: Any, high: Any, rng: Generator) -> Array:
 
 
 def _with_non_finite(made: Array, leaf: Leaf, rng: Generator) -> Array:
-    """As many NaN and infinities as were recorded: masks of -inf are common."""
+    """Return values with the recorded numbers of NaN and infinities: masks of -inf are common."""
     counts = leaf.record.statistics.non_finite if leaf.record.statistics is not None else None
     if counts is None:
         return made
@@ -141,7 +141,7 @@ def _with_non_finite(made: Array, leaf: Leaf, rng: Generator) -> Array:
     places = rng.permutation(made.size)[: len(values)]
     kept = made[..., :1].copy() if made.ndim else made
     made.flat[places] = values[: len(places)]
-    if made.ndim and counts.negative_inf:  # a row that is masked whole has no softmax
+    if made.ndim and counts.negative_inf:  # a row that is completely masked has no softmax
         made[..., :1] = np.where(np.isneginf(made).all(axis=-1, keepdims=True), kept, made[..., :1])
     return made
 

@@ -60,10 +60,10 @@ _OTHERS = ("error_data_path",)
 
 
 def from_configuration(path: str) -> Lists:
-    """`white_list` and `black_list` of a config.json: of its sections `run_ut` and `acc_check`, and of its top level.
+    """Return `white_list` and `black_list` of a config.json: of sections `run_ut` and `acc_check`, and the top level.
 
-    SettingsError for a file that cannot be read, a list that is not one, and a misspelled key. It is logged where there
-    is not a list, and entries that are not read.
+    SettingsError for a file that cannot be read, a list of another type, and a misspelled key. Missing lists, and
+    entries that are not used, are logged.
     """
     file = Path(path)
     try:

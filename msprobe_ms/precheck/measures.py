@@ -69,7 +69,7 @@ class Measures:
 
 
 def measures_of(output: Array, reference: Reference, dtype: str) -> Measures:
-    """The measures of an output of the reference's shape; `dtype` is the output's (`bfloat16` comes as float32)."""
+    """Return the measures of an output of the reference's shape; `dtype` is the output's (`bfloat16` as float32)."""
     golden = reference.value
     if golden.size == 0:
         return Measures(0)
@@ -106,7 +106,7 @@ def measures_of(output: Array, reference: Reference, dtype: str) -> Measures:
 
 
 def as_dtype(values: Array, dtype: str) -> Array:
-    """Values rounded to a dtype (to nearest, ties to even), again in float64."""
+    """Return values rounded to a dtype (to nearest, ties to even), in float64."""
     if dtype == "bfloat16":
         return to_bfloat16(values).astype(np.float64)
     if dtype in ("float16", "float32"):
@@ -116,7 +116,7 @@ def as_dtype(values: Array, dtype: str) -> Array:
 
 
 def to_bfloat16(values: Array) -> Array:
-    """Values rounded to bfloat16, as float32 (to nearest, ties to even; by way of float32)."""
+    """Return values rounded to float32 and then to bfloat16 (to nearest, ties to even), as float32."""
     with np.errstate(over="ignore"):
         wide = np.ascontiguousarray(values, np.float32)
     bits = wide.view(np.uint32)
@@ -131,7 +131,7 @@ def _plain(n: Array, b: Array) -> dict[str, Any]:
     by = np.abs(b)
     relative = r / np.where(by == 0, TINY, by)
     scale = max(float(by.max(initial=0.0)), float(np.abs(n).max(initial=0.0)), 1e-300)
-    n, b = n / scale, b / scale  # squares shall not overflow
+    n, b = n / scale, b / scale  # so that squares do not overflow
     tiny = TINY / scale / scale
     return {
         "cosine": float((tiny + n @ b) / (tiny + np.sqrt(n @ n) * np.sqrt(b @ b))) if np.isfinite(tiny) else 1.0,

@@ -1,4 +1,4 @@
-"""A call made smaller while it stays wrong: shorter axes, then simpler values.
+"""Reduces a call as long as it remains wrong: shorter axes, then simpler values.
 
 Each step is executed on the device and judged again; a call that the framework or the reference rejects is not a step.
 """
@@ -29,7 +29,7 @@ class _Budget:
 
 
 def executed_alone(call: RecordedCall, executor: Executor) -> tuple[RecordedCall, Direction] | None:
-    """The call with the outputs of an execution, whatever their shapes, and what is said of it; None without any."""
+    """Return the call with the outputs of an execution, of any shape, and the verdicts; None without outputs."""
     try:
         found = executor.run(call)
         outputs = {path: leaf for path, leaf in found.outputs.items() if path in call.outputs}
@@ -42,7 +42,7 @@ def executed_alone(call: RecordedCall, executor: Executor) -> tuple[RecordedCall
 
 
 def reduced(call: RecordedCall, operation: Operation, executor: Executor) -> RecordedCall:
-    """The smallest wrong call that was found; the call itself where it is not wrong on this device."""
+    """Return the smallest wrong call that was found; the call itself if it is not wrong on this device."""
     budget = _Budget()
 
     def is_wrong(smaller: RecordedCall) -> RecordedCall | None:
@@ -68,7 +68,7 @@ def _tensors(call: RecordedCall) -> list[Leaf]:
 
 
 def _shorter(call: RecordedCall) -> Iterator[RecordedCall]:
-    """Calls with half of an axis: of all axes of one length together, then of single tensors."""
+    """Yield calls with half of an axis: of all axes of one length together, then of single tensors."""
     found = _tensors(call)
     sizes = sorted({n for leaf in found for n in leaf.shape if n > 1}, reverse=True)
     for size in sizes:
@@ -88,7 +88,7 @@ def _cut(leaf: Leaf, size: int, places: slice, axis: int | None) -> Array:
 
 
 def _simpler(call: RecordedCall) -> Iterator[RecordedCall]:
-    """Calls with values of fewer digits."""
+    """Yield calls with values of fewer digits."""
     for digits in (3, 2, 1, 0):
         yield _with(call, partial(_rounded, digits=digits))
 

@@ -49,7 +49,7 @@ class _Task:
 def check_all(
     dump: Dump, path: str, apis: Sequence[Api], options: Options, workers: int, claims: str = ""
 ) -> Generator[Checked, None, None]:
-    """Each API as it is checked, in the order of completion; `claims` is a folder in which processes claim devices."""
+    """Yield each checked API in the order of completion; `claims` is a folder in which processes claim devices."""
     limit = workers or max(cores(), len(options.devices))
     if options.is_run and len(options.devices) > 1:
         limit = len(options.devices)  # one process each
@@ -103,9 +103,9 @@ def _checked(task: _Task) -> list[Checked]:
 
 @lru_cache(maxsize=1)
 def _claimed(claims: str, devices: tuple[int, ...]) -> int:
-    """The first device that no living process has claimed; UsageError where there is none."""
+    """Return the first device that no running process has claimed; UsageError if there is none."""
     for device in devices:
-        if claim(Path(claims) / str(device), create=True) is not None:  # open, and so ours, while this process lives
+        if claim(Path(claims) / str(device), create=True) is not None:  # open, so this process owns it until it ends
             return device
     raise UsageError(f"none of the devices {', '.join(map(str, devices))} is free; give one device per process")
 

@@ -14,7 +14,7 @@ from .judge import Status
 
 
 def save_tensors(folder: Path, attempts: Iterable[Attempt]) -> None:
-    """Inputs, keyword arguments, incoming gradients and outputs of each direction that is wrong."""
+    """Save inputs, keyword arguments, incoming gradients and outputs of each direction that is wrong."""
     for attempt in attempts:
         if attempt.direction.status is Status.ERROR and attempt.call is not None:
             call = attempt.call

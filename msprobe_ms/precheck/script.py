@@ -126,7 +126,7 @@ def write_script(folder: Path, name: str, draws: Sequence[Draw], story: Story) -
 
 
 def scale_of(sensitivity: Array | None) -> Array:
-    """max(S, 0.05 rms S), by which errors are divided (`replay.residual`)."""
+    """Return max(S, 0.05 rms S), by which errors are divided (`replay.residual`)."""
     s = np.abs(np.asarray(sensitivity, np.float64))
     s = np.where(np.isfinite(s), s, 0.0)
     return np.maximum(s, FLOOR * float(np.sqrt(np.mean(np.square(s))))) if s.size else s
@@ -236,8 +236,8 @@ sys.exit(0 if is_right else 1)"""
 
 
 def _limits(of: References, reference: Reference) -> tuple[float, float, float, float]:
-    """The greatest z, its greatest rms, and the greatest systematic part where the output was wrong by that: as a
-    multiple of the expected value, or as a constant."""
+    """Return the limits of z, of its rms, and of the systematic part if the output was wrong by that: as a multiple of
+    the expected value, or as a constant."""
     unlimited = 1e300
     if reference.sensitivity is None or of.moves_data:
         return 0.0, 0.0, unlimited, unlimited

@@ -1,4 +1,4 @@
-"""The standards that an output is held to, as data: limits by dtype, and which operation has which standard.
+"""The standards by which an output is judged, as data: limits by dtype, and which operation has which standard.
 
 Sources. [spec] is the table of limits that the precheck of msprobe uses for PyTorch, whose names users know: binary
 consistency, absolute threshold, ULP, thousandth, benchmark, and the basic judgement. [IEEE] is IEEE 754-2019, and for

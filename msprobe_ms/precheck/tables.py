@@ -57,8 +57,8 @@ class Files:
 
     @classmethod
     def new(cls, folder: Path, time: str) -> "Files":
-        """Files of a check that begins now: headings alone."""
-        found = cls.beside(folder / f"accuracy_checking_result_{time}.csv")
+        """Create the files of a new check, with headings only."""
+        found = cls.next_to(folder / f"accuracy_checking_result_{time}.csv")
         with writing(folder):
             make_folder(folder)
             for file, titles in ((found.result, RESULT), (found.details, DETAILS), (found.skipped, SKIPPED)):
@@ -66,13 +66,13 @@ class Files:
         return found
 
     @classmethod
-    def beside(cls, result: Path) -> "Files":
+    def next_to(cls, result: Path) -> "Files":
         """Return the files of a check by the name of its results."""
-        return cls(result, *(_beside(result, kind) for kind in ("details", "skipped")))
+        return cls(result, *(_sibling(result, kind) for kind in ("details", "skipped")))
 
     def beside_result(self, kind: str, suffix: str) -> Path:
         """Return another file of the check, by the name of its results."""
-        return _beside(self.result, kind).with_suffix(suffix)
+        return _sibling(self.result, kind).with_suffix(suffix)
 
     def append(self, checked: Checked) -> None:
         """Append the rows of one API, that of the results last: a resumed check assumes that the API is done if it is
@@ -109,8 +109,8 @@ class Files:
         return names
 
 
-def _beside(result: Path, kind: str) -> Path:
-    """Another file of the check: `accuracy_checking_details_1.csv` of `accuracy_checking_result_1.csv`."""
+def _sibling(result: Path, kind: str) -> Path:
+    """Return another file of the check: `accuracy_checking_details_1.csv` of `accuracy_checking_result_1.csv`."""
     name = result.name.replace("result", kind, 1)
     return result.with_name(name if name != result.name else f"{result.stem}_{kind}{result.suffix}")
 

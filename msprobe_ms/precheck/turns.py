@@ -49,8 +49,8 @@ class Turns:
     def __iter__(self) -> Iterator[tuple[Key, Turn]]:
         return iter(self._turns.items())
 
-    def come(self, key: Key) -> bool:
-        """A call was made; returns whether it is its turn."""
+    def count(self, key: Key) -> bool:
+        """Count a call; return whether it is its turn."""
         turn = self._turns.get(key)
         if turn is None:
             turn = self._turns[key] = Turn()
@@ -61,11 +61,11 @@ class Turns:
         return place >= turn.checked % max(turn.before, 1)
 
     def __getitem__(self, key: Key) -> Turn:
-        """The turn of a call that has come."""
+        """Return the turn of a call that was counted."""
         return self._turns[key]
 
-    def checked(self, key: Key, status: Status) -> None:
-        """A call was checked."""
+    def note_checked(self, key: Key, status: Status) -> None:
+        """Note that a call was checked."""
         turn = self._turns[key]
         turn.checked += 1
         turn.is_awaited = False
@@ -76,15 +76,15 @@ class Turns:
         known = self._by_function.get(function)
         return known is None or any(not turn.closed and turn.checked <= self._round for turn in known)
 
-    def absent(self, key: Key, most: int) -> None:
-        """No gradients came for a call; after `most` times of this alone it is taken to have none."""
+    def note_missing(self, key: Key, most: int) -> None:
+        """Note that a call received no gradients; after `most` times in a row it is assumed to have none."""
         turn = self._turns[key]
         turn.absent += 1
         if not turn.checked and turn.absent >= most:
             turn.closed = "it received no gradients"
 
     def end_step(self) -> None:
-        """The step is over; a new round begins where each of its calls has had its turn."""
+        """End a step; a new round begins when each of its calls has had its turn."""
         present = [
             turn
             for turn in self._turns.values()
@@ -97,10 +97,10 @@ class Turns:
 
     @property
     def waiting(self) -> int:
-        """The number of distinct calls that were not checked yet, and can be."""
+        """Return the number of distinct calls that can be checked and were not."""
         return sum(not turn.checked and not turn.closed for turn in self._turns.values())
 
     @property
     def known(self) -> int:
-        """The number of distinct calls that can be checked."""
+        """Return the number of distinct calls that can be checked."""
         return sum(not turn.closed for turn in self._turns.values())

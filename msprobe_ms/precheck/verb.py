@@ -22,7 +22,7 @@ from msprobe.base.language import translated
 from msprobe.base.log import logger, terminal_line
 from msprobe.base.scope import parse_numbers
 from msprobe.base.verdicts import NONE, Verdicts
-from msprobe.frameworks.registry import PACKAGES, REPLACE_TORCH
+from msprobe.frameworks.registry import PACKAGES, REPLACE_REFERENCE
 from msprobe.options.declaration import OUTPUT, option
 from msprobe.options.groups import JsonAnswer, WorkersOrZero, output_option
 from msprobe.options.kinds import FLAG, PATH, SWITCH, TEXT, Kind, whole
@@ -148,7 +148,7 @@ def run(options: Options) -> int:
     apis = lists.chosen(apis)
     earlier = NONE
     if options.result_csv_path:
-        files = Files.beside(options.result_csv_path)
+        files = Files.next_to(options.result_csv_path)
         done = files.done()
         earlier = verdicts_in(files)
         apis = [api for api in apis if api.name not in done]
@@ -204,7 +204,7 @@ def _options(options: Options, dump: "Dump", devices: tuple[int, ...]) -> "Execu
             f"{options.dump}: is a dump of task {dump.task}; collect task tensor or statistics, level L1 or mix"
         )
     is_drawn = dump.task == "statistics"
-    if dump.framework in REPLACE_TORCH and (is_drawn or options.run):
+    if dump.framework in REPLACE_REFERENCE and (is_drawn or options.run):
         raise UsageError(
             f"{options.dump}: calls of PyTorch's API on MindSpore cannot be executed here, since this layer "
             "replaces the PyTorch that computes float64 results; collect task tensor, so that recorded outputs "

@@ -15,7 +15,8 @@ from msprobe.base.sections import ineffective_settings
 from msprobe.base.settings import OTHER_FILES, Origin, Settings, ignored_settings, parse_settings
 from msprobe.cell_dump.functions import stems_of
 from msprobe.findings.catalogue import readiness as kinds
-from msprobe.frameworks.limits import unsupported_by_mindspore, unsupported_by_pytorch
+from msprobe.frameworks.limits import COMPILES_GRAPHS, DISPATCHES_SINCE, dispatch_requirement, unsupported
+from msprobe.frameworks.registry import PYTHON_PACKAGES
 from msprobe.graph_save.kernel.dump_settings import Machine, captures_one_api, path_problem, plan_of
 from msprobe.graph_save.limits import unsupported_in_graphs
 
@@ -23,9 +24,6 @@ from .finding import Obstacle
 from .patterns import unmatched_patterns
 from .target import Target
 from .versions import compared, installed, release
-
-_DISPATCH = (2, 9)
-"""The first version of MindSpore whose operations can be seen as they are dispatched."""
 
 _DECISIVE = ("task", "level")
 """Without these nobody knows what else was meant."""
@@ -38,9 +36,8 @@ def examine(contents: Mapping[str, object], origin: Origin, target: Target) -> t
         return None, found
     found += _taken_otherwise(contents, settings, origin)
     found += _without_effect(settings, origin)
-    limits = _limits_of_pytorch if target.framework == "pytorch" else _limits_of_mindspore
     found += _ignored(contents, origin)
-    found += limits(settings, origin, target)
+    found += _limits(settings, origin, target)
     found += _places(settings, target, origin)
     found += unmatched_patterns(settings, target, origin)
     found += _calls_needed(settings, origin)
@@ -120,17 +117,18 @@ def _ignored(contents: Mapping[str, object], origin: Origin) -> Iterator[Obstacl
         yield Obstacle(kinds.WITHOUT_EFFECT, origin.inside(section)(key) if section else origin.common(key), reason=why)
 
 
-def _limits_of_pytorch(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
-    if wrong := unsupported_by_pytorch(settings):
+def _limits(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
+    """What the framework does not support."""
+    framework = target.framework
+    if wrong := unsupported(framework, settings):
         yield Obstacle(kinds.REFUSED, origin.file, reason=wrong)
-
-
-def _limits_of_mindspore(settings: Settings, origin: Origin, target: Target) -> Iterator[Obstacle]:
-    if wrong := unsupported_by_mindspore(settings):
-        yield Obstacle(kinds.REFUSED, origin.file, reason=wrong)
-    has = installed("mindspore")
-    if settings.dispatch and has and compared(release(has), _DISPATCH) < 0:
-        yield Obstacle(kinds.REFUSED, origin.common("dispatch"), has, "2.9", "dispatch needs MindSpore 2.9 or newer")
+    has = installed(PYTHON_PACKAGES[framework])
+    if settings.dispatch and has and compared(release(has), DISPATCHES_SINCE[framework]) < 0:
+        needed = dispatch_requirement(framework)
+        reason = f"dispatch needs {needed} or newer"
+        yield Obstacle(kinds.REFUSED, origin.common("dispatch"), has, needed.partition(" ")[2], reason)
+    if framework not in COMPILES_GRAPHS:
+        return
     if settings.level == "L2":
         yield from _kernels(settings, origin, target)
     elif settings.level != "debug" and settings.task != "grad_probe":

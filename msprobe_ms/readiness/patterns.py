@@ -7,18 +7,19 @@ import re
 from collections.abc import Iterator
 
 from msprobe.base.checks import quoted
+from msprobe.base.framework import TITLES
 from msprobe.base.names import API_PREFIXES, parse
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Origin, Settings
 from msprobe.findings.catalogue import readiness as kinds
+from msprobe.frameworks.limits import CALL_PREFIXES, COMPILES_GRAPHS
 
 from .finding import Obstacle
 from .target import Target
 
 _WILD = re.compile(r"\.\*|[*?^$\\|()\[\]{}]")
-_CELLS = {"Cell": "mindspore", "Module": "pytorch"}
-_OF_PYTORCH = ("Torch", "NPU", "Aten", "VF")
-_OF_MINDSPORE = ("Mint", "MintFunctional", "MintDistributed", "Primitive", "Jit", "Dispatch")
+_CELLS = tuple(prefixes[0] for prefixes in CALL_PREFIXES.values())
+"""The beginnings of names of modules."""
 
 
 def unmatched_patterns(settings: Settings, target: Target, origin: Origin) -> Iterator[Obstacle]:
@@ -70,13 +71,13 @@ def _why_no_kernel(prefix: str) -> str:
 
 
 def _why_other_framework(prefix: str, target: Target) -> str:
-    if target.has_torch_layer and target.framework == "mindspore":
+    if target.has_layer and target.framework in COMPILES_GRAPHS:
         return ""  # modules of PyTorch's API and cells of MindSpore may both be there
-    if target.framework == "mindspore" and (prefix == "Module" or prefix in _OF_PYTORCH):
-        return 'names of MindSpore do not begin like this; cells begin with "Cell."'
-    if target.framework == "pytorch" and (prefix == "Cell" or prefix in _OF_MINDSPORE):
-        return 'names of PyTorch do not begin like this; modules begin with "Module."'
-    return ""
+    others = [each for each, prefixes in CALL_PREFIXES.items() if prefix in prefixes]
+    if target.framework in others or not others:
+        return ""
+    module = CALL_PREFIXES[target.framework][0]
+    return f'names of {TITLES[target.framework]} do not begin like this; {module.lower()}s begin with "{module}."'
 
 
 def _never_ends(first: str, last: str) -> str:

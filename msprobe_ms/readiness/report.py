@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from msprobe.base.checks import output_folder, quoted
+from msprobe.base.framework import FRAMEWORKS, TITLES, Framework
 from msprobe.base.log import terminal_line
 from msprobe.base.phrase import phrase
 from msprobe.base.settings import Origin, Settings, read_config
@@ -13,6 +14,7 @@ from msprobe.base.verdicts import Verdicts
 from msprobe.findings.catalogue import readiness as kinds
 from msprobe.findings.document import Document, printed
 from msprobe.findings.finding import Answer
+from msprobe.frameworks.registry import PYTHON_PACKAGES
 from msprobe.options.declaration import declared, option
 from msprobe.options.groups import AnswerFormat
 from msprobe.options.kinds import TEXT, one_of, whole
@@ -21,8 +23,6 @@ from . import configuration, installation, place
 from .finding import Obstacle, size
 from .target import DEVICES, JIT_LEVELS, MODES, Target, device_here, framework_here, is_layer_installed, ranks_here
 from .versions import requirements
-
-_NAMES = {"mindspore": "MindSpore", "pytorch": "PyTorch"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,8 @@ class TrainingOptions(AnswerFormat):
         help="the output folder of the training, instead of that in FILE",
         zh="训练的输出文件夹，代替 FILE 中的设置",
     )
-    framework: Literal["mindspore", "pytorch"] | None = option(
-        one_of(*_NAMES),
+    framework: Framework | None = option(
+        one_of(*FRAMEWORKS),
         "--framework",
         help="the framework; default: the installed one, MindSpore if both are",
         zh="框架；默认：已安装的框架，两者都有时为 MindSpore",
@@ -88,7 +88,7 @@ def run(options: TrainingOptions) -> int:
         jit_level=options.jit_level or "",
         ranks=options.ranks or ranks_here(),
         steps=options.steps,
-        has_torch_layer=is_layer_installed(),
+        has_layer=is_layer_installed(),
     )
     found = {"installation": list(installation.examine())}
     if options.framework:
@@ -131,11 +131,11 @@ def answer_of(found: Mapping[str, Sequence[Obstacle]]) -> Answer:
 
 def _absent(target: Target) -> list[Obstacle]:
     """Return the requested framework as an obstacle if it is not installed."""
-    package = {"mindspore": "mindspore", "pytorch": "torch"}[target.framework]
+    package = PYTHON_PACKAGES[target.framework]
     if package in installation.described():
         return []
     bounds = next((each.bounds for each in requirements(installation.SELF) if each.name == package), "")
-    return [Obstacle(kinds.MISSING, package, expected=bounds, reason=f"collecting {_NAMES[target.framework]}")]
+    return [Obstacle(kinds.MISSING, package, expected=bounds, reason=f"collecting {TITLES[target.framework]}")]
 
 
 def _configuration(file: str, dump_path: str | None, target: Target) -> tuple[Settings | None, list[Obstacle]]:
@@ -166,7 +166,7 @@ def _print(
         what = "invalid"
         if settings is not None:
             level = "" if settings.task == "grad_probe" else f" at level {quoted(settings.level)}"
-            what = f"task {quoted(settings.task)}{level}, {_NAMES[target.framework]} on {target.device}"
+            what = f"task {quoted(settings.task)}{level}, {TITLES[target.framework]} on {target.device}"
         print(terminal_line(f"configuration: {what}"))
         _print_findings(found["configuration"])
     if where is not None:

@@ -30,7 +30,7 @@ def framework_here() -> Framework:
 @dataclass(frozen=True)
 class Target:
     """A training that is to be collected. `mode`, `jit_level`: empty where unknown; `ranks`, `steps`: how many there
-    are, 0 where unknown. `has_torch_layer`: PyTorch's API on MindSpore may be what is trained.
+    are, 0 where unknown. `has_layer`: PyTorch's API on MindSpore may be what is trained.
     """
 
     framework: Framework
@@ -39,7 +39,7 @@ class Target:
     jit_level: str = ""
     ranks: int = 0
     steps: int = 0
-    has_torch_layer: bool = False
+    has_layer: bool = False
 
     @property
     def machines(self) -> list[Machine]:

@@ -152,7 +152,7 @@ def operation(name: str) -> Operation | None:
 
 
 def plain_name(function: str) -> str:
-    """PyTorch's function without adornments: `add` for `add_` and `__radd__`, `iadd` for `__iadd__`."""
+    """Return the plain name of a function of PyTorch: `add` for `add_` and `__radd__`, `iadd` for `__iadd__`."""
     name = function.rpartition(".")[2]
     if name.startswith("__") and name.endswith("__"):
         name = name.strip("_")

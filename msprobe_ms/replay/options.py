@@ -196,7 +196,7 @@ def pad_mode(call: RecordedCall, bound: Bound) -> Options:
         is_pairs = isinstance(recorded, (tuple, list)) and len(recorded) == 2 * len(x)
         flat = list(recorded) if is_pairs else [n for n in _by_axis(recorded, len(x)) for _ in range(2)]
         padding = [(flat[2 * i], flat[2 * i + 1]) for i in range(len(x))]
-    return [("", {"padding": tuple(padding), "pad_mode": None})]  # the reference takes no pad_mode
+    return [("", {"padding": tuple(padding), "pad_mode": None})]  # the reference does not accept pad_mode
 
 
 def _by_axis(value: Any, count: int) -> tuple[int, ...]:

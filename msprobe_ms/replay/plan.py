@@ -102,7 +102,7 @@ def _of_pytorch(
         outputs = {path: path if path == ("0",) else None for path in call.outputs}
     if known.name == "transpose" and plain != "t" and len(args) != 3 - len(kwargs):
         name, known = "permute", OPERATIONS["permute"]
-    if known.name == "setitem":  # PyTorch's gives nothing, and the reference the tensor
+    if known.name == "setitem":  # PyTorch's function returns nothing, the reference returns the tensor
         outputs = None
     if known.name == "reshape" and any(isinstance(value, Named) for value in (*args, *kwargs.values())):
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, f"{call.stem}: a view as another dtype")
@@ -131,7 +131,7 @@ def _of_mindspore(call: RecordedCall) -> Plan:
                 return _translated(call, pair)
             except CannotReplay as err:
                 refused = refused or err
-    # Where the table of functions does not have it, a method may have been recorded under PyTorch's name.
+    # If the table of functions does not contain it, a method may have been recorded under PyTorch's name.
     family, _, name = call.stem.partition(".")
     if not counterparts and family == "Tensor" and operation(plain_name(name)) is not None:
         return _of_pytorch(call, family, name, call.args, call.kwargs)
@@ -151,7 +151,7 @@ def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
     constructed = {*pair.attributes, *(of for of in pair.dropped if of not in pair.ms_signature)}
     if pair.ms.startswith("Primitive."):  # the arguments of its constructor are after the star
         constructed |= {*pair.ms_signature.keywords}
-    constructed -= {of for of, value in pair.dropped.items() if value is None}  # any value means the same
+    constructed -= {of for of, value in pair.dropped.items() if value is None}  # all values have the same meaning
     is_exhaustive = constructed <= {*_AXES, *_DEFAULTED, *call.kwargs}
     if constructed.isdisjoint(_AXES):
         return replace(made, is_exhaustive=is_exhaustive)

@@ -57,7 +57,7 @@ class Replayed:
 class Cause(Enum):
     """Why a call was not replayed."""
 
-    NO_TORCH = "torch is not installed"
+    NO_LIBRARY = "torch is not installed"
     UNKNOWN_OPERATION = "no operation with this name is known"
     COMMUNICATION = "a collective: other ranks take part"
     RANDOM = "the output depends on random numbers"
@@ -117,7 +117,7 @@ class Leaf:
 
     @property
     def dtype(self) -> str:
-        """As NumPy calls it: `float32`, also for `Float32` and `torch.float32`; `bfloat16`."""
+        """Return the dtype in NumPy's notation: `float32`, also for `Float32` and `torch.float32`; `bfloat16`."""
         return self.record.dtype.rpartition(".")[2].lower()
 
     @property
@@ -127,7 +127,7 @@ class Leaf:
 
     @cached_property
     def array(self) -> Array:
-        """The elements; CannotReplay where they were not recorded or cannot be read."""
+        """Return the elements; CannotReplay if they were not recorded or cannot be read."""
         array = self.loaded()
         if tuple(array.shape) != self.shape:
             raise CannotReplay(Cause.MISSING_TENSOR, self.record.name)
@@ -149,7 +149,7 @@ class Number(Leaf):
 
     @cached_property
     def array(self) -> Array:
-        """The number."""
+        """Return the number."""
         return np.array(self.record.value, self.dtype)
 
 
@@ -189,7 +189,7 @@ class RecordedCall:
 
     @property
     def tops(self) -> tuple[str, ...]:
-        """The arguments by position or keyword, as `Correspondence.fits` takes them."""
+        """Return the arguments by position or keyword, as for `Correspondence.fits`."""
         return (*(str(i) for i in range(len(self.args))), *self.kwargs)
 
 
@@ -235,7 +235,7 @@ def _numbers(dump: Dump, records: Sequence[Record]) -> dict[Path, Leaf]:
 
 
 def _with_gradients(call: RecordedCall, dump: Dump, records: Sequence[Record]) -> RecordedCall:
-    """A backward call with its gradients. The first part of a gradient's path counts the arguments, keywords last."""
+    """Return a backward call with its gradients, whose paths begin with the number of the argument, keywords last."""
     arguments = {leaf.record.path: leaf for leaf in leaves([call.args, call.kwargs])}
     incoming, pairs, accumulated = {}, [], []
     for record in records:
@@ -260,9 +260,9 @@ class _Branch(dict[str, Any]):
 
 
 def _arguments(dump: Dump, records: Sequence[Record]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments, put together again from the paths of their records.
+    """Return positional and keyword arguments, assembled by the paths of their records.
 
-    Records do not tell a list from a tuple: both are tuples here. A position without a record was an empty one.
+    Records do not distinguish lists and tuples: both become tuples. A position without a record was empty.
     """
     top = _Branch()
     for record in records:
@@ -314,7 +314,7 @@ def leaves(value: Any) -> Iterator[Leaf]:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A tree of arguments with everything in it changed that is no container; lists become tuples."""
+    """Return a tree of arguments with `change` applied to everything but containers; lists become tuples."""
     if isinstance(value, (tuple, list)):
         return tuple(mapped(inner, change) for inner in value)
     if isinstance(value, Mapping):

@@ -19,7 +19,7 @@ WHOLE = 1 << 20
 class Reference:
     """The expected value of one output or gradient.
 
-    `record` is the recorded output, or the part of it that the value stands for: its `array` has what is judged.
+    `record` is the recorded output, or the part of it to which the value belongs: its `array` is judged.
     `value` is float64, or int64 and bool. `sensitivity` has the shape of the value (`reference.sensitivity`); None
     where the value is not floating. `source` is what integers are positions in, along some axis; None for others.
     """
@@ -58,7 +58,7 @@ class Given(Leaf):
 
     @cached_property
     def array(self) -> Array:
-        """The elements."""
+        """Return the elements."""
         return self.content
 
     def loaded(self) -> Array:
@@ -73,7 +73,7 @@ def given(leaf: Leaf, content: Array, dtype: str = "") -> Given:
 
 
 def with_outputs(call: RecordedCall, outputs: Mapping[Path, Leaf], gradients: Sequence[Leaf | None]) -> RecordedCall:
-    """A call with the outputs of another execution; of a backward call `gradients` are in the order of its own."""
+    """Return a call with the outputs of another execution; `gradients` of a backward call are in its order."""
     if not call.is_backward:
         return replace(call, outputs=dict(outputs))
     pairs = zip(call.gradients, gradients, strict=True)

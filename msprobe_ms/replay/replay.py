@@ -37,13 +37,13 @@ def _attempted(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotRepl
         except ModuleNotFoundError as err:
             if err.name != "torch":
                 raise
-            return NotReplayed(Cause.NO_TORCH)
+            return NotReplayed(Cause.NO_LIBRARY)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return computed(call, plan)
     except CannotReplay as err:
         return err.outcome
-    except Exception as err:  # a foreign dump may hold any arguments, and torch raises what it likes
+    except Exception as err:  # a dump may contain any arguments, and torch may raise any exception
         return NotReplayed(Cause.FAILED, type(err).__name__)
 
 
@@ -59,14 +59,14 @@ def references(call: RecordedCall, whole: int = WHOLE) -> Iterator[References | 
         except ModuleNotFoundError as err:
             if err.name != "torch":
                 raise
-            yield NotReplayed(Cause.NO_TORCH)
+            yield NotReplayed(Cause.NO_LIBRARY)
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield from referenced(call, plan, whole)
     except CannotReplay as err:
         yield err.outcome
-    except Exception as err:  # a foreign dump may hold any arguments, and torch raises what it likes
+    except Exception as err:  # a dump may contain any arguments, and torch may raise any exception
         yield NotReplayed(Cause.FAILED, type(err).__name__)
 
 
@@ -97,7 +97,7 @@ class _Transformed(Leaf):
 
     @cached_property
     def array(self) -> Array:
-        """The elements; CannotReplay where they cannot be read, or have another shape."""
+        """Return the elements; CannotReplay if they cannot be read, or have another shape."""
         try:
             found: Array = parse(self.transform)(self.loaded())
         except MappingError as err:
@@ -113,7 +113,7 @@ def crossed(dump: Dump, at: int, other: Dump, partners: Mapping[Place, Partner])
     Two programs are written in two frameworks, so equal names are not sufficient: GELU is approximated on one side, an
     epsilon is another. Here the golden's call, with its options, is executed in float64 on the inputs of the target's
     call, and the outputs of the target's call are compared with that. Both sides of the residual have the same inputs,
-    so however far the two runs have drifted apart, only the function and the rounding of one kernel are left in it.
+    so it contains only the function and the rounding of one kernel, however much the two runs differ.
 
     `partners` are the other call's records by the places of this call's; each tensor input needs one. Outputs and
     gradients without one are left out; the residuals have the names of the other dump's records. Raises nothing.
@@ -135,7 +135,7 @@ def effect_of_arguments(
         calls = _exchanged(call_of(dump, at), other, partners), call_of(other, other_at)
     except CannotReplay:
         return None
-    except Exception:  # a foreign dump may hold any arguments
+    except Exception:  # a dump may contain any arguments
         return None
     ours, theirs = ({r.label: r for r in references(call) if isinstance(r, References)} for call in calls)
     labels = [(label, label) for label in ours if label in theirs] or [(a, b) for a in ours for b in theirs]

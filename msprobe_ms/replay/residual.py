@@ -108,7 +108,7 @@ def _figures(r: Array, ref: Array, sensitivity: Array) -> Figures:
 
 
 def _typical(sensitivity: Array) -> float:
-    """The root mean square of S over its elements up to `OUTLIERS` times the lower quartile of those that are not 0."""
+    """Return the root mean square of S over its elements up to `OUTLIERS` times the lower quartile of nonzero ones."""
     present = sensitivity[sensitivity > 0]
     quartile = np.partition(present, present.size // 4)[present.size // 4]
     present = present[present <= OUTLIERS * float(quartile)]

@@ -1,4 +1,4 @@
-"""What the graph compiler of MindSpore reads in the place of `MsProbe`'s methods for key data.
+"""Functions that the graph compiler of MindSpore reads instead of `MsProbe`'s methods for key data.
 
 The compiler cannot read those: it has no class methods. Of any function it reads the innermost `__wrapped__`, and looks
 its names up in `__module__`, which it imports. So these functions cost nothing where Python runs, and this module needs
@@ -13,7 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled_as(compiled: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Have the compiler read another function; where Python runs the decorated one is as it was."""
+    """Return a decorator that has the compiler read another function; Python calls the decorated one."""
 
     def marked(function: Function) -> Function:
         function.__signature__ = signature(function)  # type: ignore[attr-defined]  # which follows `__wrapped__` too
@@ -25,12 +25,12 @@ def compiled_as(compiled: Callable[..., Any]) -> Callable[[Function], Function]:
 
 
 def save_data(name, data=None):  # type: ignore[no-untyped-def]  # compiled code
-    """`MsProbe.save_data` in a graph."""
+    """Save data in a graph, as `MsProbe.save_data`."""
     if is_wanted(name):  # type: ignore[name-defined]  # noqa: F821  # a name of `compiled_data`
         insert_save("MsProbe", name, name, data)  # type: ignore[name-defined]  # noqa: F821  # as above
 
 
 def save_string_list(name, strings=None):  # type: ignore[no-untyped-def]  # compiled code
-    """`MsProbe.save_string_list` in a graph: nothing."""
-    leave_texts_out(name)  # type: ignore[name-defined]  # noqa: F821  # as above
-    return None  # the compiler remarks on a function that only calls, and fails to name one that a class has
+    """Do nothing in a graph except logging: strings are constants there."""
+    skip_strings(name)  # type: ignore[name-defined]  # noqa: F821  # as above
+    return None  # the compiler warns about a function without a return, and fails to name one of a class

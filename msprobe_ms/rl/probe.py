@@ -12,7 +12,7 @@ from msprobe.base.log import logger
 from msprobe.store.rl_roots import write_configurations
 
 from . import in_graph
-from .key_data import KeyData, left_out, logged
+from .key_data import KeyData, log_skipped, logged
 from .settings import FlowSettings, load
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class MsProbe:
         """Take the settings: a dict, an object with these fields, or the path of a YAML file with `msprobe_config`.
 
         Given again, equal settings change nothing, and others hold from here on: another `dump_path` begins at step 0,
-        or goes on where it was left. Raises SettingsError where something cannot be meant, UsageError where the folder
+        or continues where it ended. Raises SettingsError for invalid settings, UsageError if the folder
         cannot be made.
         """
         settings = load(msprobe_config)
@@ -48,14 +48,14 @@ class MsProbe:
             return
         data = stages = None
         if settings.msprobe:
-            from .stages import Stages  # here: a probe that is off needs no debugger
+            from .stages import Stages  # here, because a disabled probe does not need a debugger
 
             data = cls._roots.get(settings.dump_path) or KeyData(settings.dump_path)
             stages = Stages(settings, data.step_number)
             make_root(settings.dump_path, "config_init")
             cls._roots[settings.dump_path] = data
         if (compiled := sys.modules.get("msprobe.rl.compiled_data")) is not None:
-            compiled.synchronize()  # what graphs still have in hand is of the settings in which they ran
+            compiled.synchronize()  # tensors of running graphs belong to the settings with which they ran
         if cls._stages is not None and cls.config is not None:
             cls._stages.end()
             logger.info("msprobe: the settings changed; collection in %s ends here", cls.config.dump_path)
@@ -66,7 +66,7 @@ class MsProbe:
 
     @classmethod
     def _data_for(cls, switch: str) -> KeyData | None:
-        """Where something goes that the field `switch` of the settings switches on; None where it is not collected."""
+        """Return the receiver of data that the setting `switch` enables; None if they are not collected."""
         return cls._data if cls.enabled and getattr(cls.config, switch, False) else None
 
     @classmethod
@@ -92,7 +92,7 @@ class MsProbe:
         elif isinstance(name, Mapping):
             place.save_each(name)
         else:
-            left_out("call", f"save_data({quoted(name)}): pass a name and its data, or a dict of names and data")
+            log_skipped("call", f"save_data({quoted(name)}): pass a name and its data, or a dict of names and data")
 
     @classmethod
     @in_graph.compiled_as(in_graph.save_string_list)
@@ -105,7 +105,7 @@ class MsProbe:
     def debugger_start(cls, model: Any, tag: str) -> None:
         """Collect the layers of a model, or of a list or dict of models, in the stage `tag`, if that is switched on.
 
-        UsageError for an unknown tag, something that is no model, and a stage that begins within another one.
+        UsageError for an unknown tag, an object that is not a model, and a stage that begins within another one.
         """
         if cls.enabled and cls._stages is not None:
             with logged(f"debugger_start({quoted(tag)})", passed=MsprobeError):
@@ -126,7 +126,7 @@ class MsProbe:
         with logged("step"):
             cls._stages.step()
         try:
-            # what the user's own `save` and `save_grad` write has the same steps; waits for what graphs have in hand
+            # files of the user's `save` and `save_grad` have the same steps; waits for running graphs
             if (saves := sys.modules.get("msprobe.graph_save.save")) is not None:
                 saves.step()
         finally:

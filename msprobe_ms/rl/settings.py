@@ -40,7 +40,7 @@ def number(value: object) -> int:
 
 
 def stage_configs(value: object) -> dict[str, StageConfig]:
-    """For each stage that is not collected in the usual way: the path of a config.json, or its fields."""
+    """Return the path of a config.json, or its fields, of each stage that is not collected by default settings."""
     if not isinstance(value, Mapping):
         raise SettingsError(f'{quoted(value)} is not an object; write {{"actor_update": {{"level": "mix"}}}}')
     for tag, config in value.items():
@@ -54,7 +54,7 @@ def stage_configs(value: object) -> dict[str, StageConfig]:
 
 
 def unknown_tag(tag: object) -> str:
-    """The message for a tag that no stage has."""
+    """Return the message for an unknown tag."""
     near = nearest(tag, tuple(SWITCHES)) if isinstance(tag, str) else ""
     hint = f"did you mean {quoted(near)}?" if near else f"choose one of {quoted_list(tuple(SWITCHES))}"
     return f"unknown stage {quoted(tag)}; {hint}"
@@ -76,7 +76,7 @@ class FlowSettings:
     critic_train_dump: bool = setting(flag, False)
     step_start: int = setting(number, 0)
     step_end: int = setting(number, 0)
-    # a field whose default is made anew each time, since a dict cannot be one
+    # a new dict for each object, because a default cannot be mutable
     stage_configs: Mapping[str, StageConfig] = field(default_factory=dict, metadata=setting(stage_configs).metadata)
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class FlowSettings:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that are collected in some step."""
+        """Return the stages that are collected in some step."""
         return tuple(tag for tag, switch in SWITCHES.items() if getattr(self, switch))
 
 
@@ -140,7 +140,7 @@ def _fields(source: Any, where: str) -> dict[str, Any]:
     else:
         found = {key: getattr(source, key) for key in known if hasattr(source, key)}
         is_other = not found
-    if is_other:  # the whole configuration of a framework, say, without our section
+    if is_other:  # for example the configuration of a framework without the section of this tool
         raise SettingsError(
             f"{where}: {quoted(source)} of type {type(source).__name__} has none of the fields of {SECTION}; pass "
             "a dict, an object with these fields, or the path of a YAML file with the section (a complete "

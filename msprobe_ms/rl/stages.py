@@ -1,24 +1,23 @@
 """The stages of a flow: each model's part of a training step is a stage of one debugger."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from msprobe.base.checks import quoted
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
-from msprobe.base.framework import rank
 from msprobe.base.log import log_once
 from msprobe.base.settings import Settings, stage_settings
 from msprobe.debugger import Debugger
+from msprobe.frameworks import process
 from msprobe.frameworks.registry import framework, name_of_model
 
 from .settings import GENERATES, SECTION, SWITCHES, FlowSettings, StageConfig, unknown_tag
 
 
 class Stages:
-    """Starts and stops the stages of one dump_path; `begin` is the number of the step that comes first.
+    """Starts and stops the stages of one dump_path; `begin` is the number of the first step.
 
-    SettingsError where a stage's configuration cannot be meant.
+    SettingsError if the configuration of a stage is invalid.
     """
 
     def __init__(self, flow: FlowSettings, begin: int) -> None:
@@ -35,7 +34,7 @@ class Stages:
         self._has_stepped = False
 
     def start(self, model: Any, tag: Any) -> None:
-        """Start a stage, if it is to be collected. A mistake is a UsageError where it shows in the first call."""
+        """Start a stage, if it is collected. A mistake raises UsageError in the first call, and is logged later."""
         if tag not in SWITCHES:
             raise UsageError(f"debugger_start: {unknown_tag(tag)}")
         if tag not in self._settings:
@@ -49,27 +48,25 @@ class Stages:
         self._begun.add(tag)
 
     def _start(self, model: Any, tag: str) -> None:
-        if self._open:  # refused in the first step; later an exception may have passed its stop by
+        if self._open:  # rejected in the first step; later an exception may have skipped its stop
             what = f"debugger_start: {tag} started within {self._open}"
             remedy = f"call debugger_stop({self._open!r}) first, in a `finally` block if an exception may occur"
             if tag not in self._begun and not self._has_stepped:
                 raise UsageError(f"{what}; {remedy}")
             log_once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
-            self._shut()
+            self._stop_open()
         debugger = self._debugger_for(model, tag)
         tokens = self._tokens if tag == GENERATES else None
-        if tokens and debugger._framework == "mindspore":
-            mindspore = sys.modules["mindspore"]
-            if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
-                what = f"MsProbe: tokens cannot be distinguished in graph mode: {tag} contains all of them"
-                log_once("tokens in graphs", what)
-                tokens = None
+        if tokens and debugger._collects_graphs():
+            what = f"MsProbe: tokens cannot be distinguished in graph mode: {tag} contains all of them"
+            log_once("tokens in graphs", what)
+            tokens = None
         # the documented folder of a process without communication is rank0
-        debugger.stage(tag).start(model, tokens, rank(debugger._framework) or 0)
+        debugger.stage(tag).start(model, tokens, process.rank(debugger._framework) or 0)
         self._open = tag
 
     def stop(self, tag: Any) -> None:
-        """Stop a stage; what cannot be stopped is logged once."""
+        """Stop a stage; a stage that is not started is logged once."""
         if tag not in SWITCHES:
             log_once(
                 f"debugger_stop {quoted(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; the call has no effect"
@@ -78,27 +75,27 @@ class Stages:
             what = f"{self._open} is" if self._open else "nothing is"
             log_once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")
         elif tag in self._settings:
-            self._shut()
+            self._stop_open()
 
     def step(self) -> None:
         """End the step of all stages."""
         if self._open:
             left = f"{self._open} is still started; call debugger_stop({self._open!r}) first"
             log_once("open stage", f"MsProbe: step: {left}")
-            self._shut()
+            self._stop_open()
         self._step += 1
         self._has_stepped = True
         if self._debugger is not None:
             self._debugger.step()
 
     def end(self) -> None:
-        """Finish what is open, and let the dump_path go."""
+        """Stop an open stage, and release the dump_path."""
         if self._open:
-            self._shut()
+            self._stop_open()
         if self._debugger is not None:
             self._debugger._retire()
 
-    def _shut(self) -> None:
+    def _stop_open(self) -> None:
         tag, self._open = self._open, ""
         if self._debugger is not None:
             self._debugger.stage(tag).stop()
@@ -106,7 +103,7 @@ class Stages:
     def _debugger_for(self, model: Any, tag: str) -> Debugger:
         made_by = _class_for(model, tag)
         if self._debugger is None:
-            debugger = made_by._create(self._above)  # without becoming the debugger of calls on the class
+            debugger = made_by._create(self._above)  # which calls on the class do not use
             try:
                 debugger.set_init_step(self._step)
                 for each, settings in self._settings.items():
@@ -123,7 +120,7 @@ class Stages:
 
 
 def _settings(above: Settings, tag: str, config: StageConfig, steps: str) -> Settings:
-    """Return the settings of a stage; where it writes, and in which steps, is the flow's."""
+    """Return the settings of a stage; its folder and steps are those of the flow."""
     try:
         if isinstance(config, Mapping):
             for key in ("dump_path", "step"):

@@ -278,6 +278,9 @@ GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
 INPUT, PARAMETERS, OUTPUT, PARAMETERS_GRAD, DEBUG = range(5)  # in PARTS
 TENSOR, VALUE, NULL = range(3)  # in KINDS
 
+REDUCTION = "reduction"
+"""The type of the operation of a collective, whose value is `sum`, `avg`, `max`, `min`, `prod`... or null."""
+
 UNWRITTEN = "uninitialized"
 """The type of a record that stands for a tensor whose memory was not written: not a value. Its `value` is what a tensor
 has as type, dtype and shape."""

@@ -21,7 +21,7 @@ from msprobe.base.settings import Settings
 from msprobe.base.statistic import Array
 from msprobe.base.tally import Tally
 
-from . import layout, torch_files
+from . import layout
 from .assembly import write_files
 from .async_writer import LIMIT, AsyncWriter, leave_out
 from .journal import (
@@ -40,6 +40,8 @@ from .npy import stored_size
 from .tensor_pack.index import LINE_BYTES
 from .tensor_pack.pack import Pack
 from .tensor_pack.plain import PlainPack
+from .torch_files import stored_size as stored_size_of_pt
+from .torch_files import write_pt
 
 
 class Budget:
@@ -275,7 +277,7 @@ class Writer:
             if limit is None:  # async_dump: the training does not wait for the disk
                 return AsyncWriter(limit, plain.write_now, self._failed)
             self._plain = plain
-        return AsyncWriter(limit, torch_files.write_pt if self.suffix == layout.PT else None, self._failed)
+        return AsyncWriter(limit, write_pt if self.suffix == layout.PT else None, self._failed)
 
     def _clear(self) -> None:
         """Remove the dump that an earlier run left here, also one that it could not finish."""
@@ -412,7 +414,7 @@ class Writer:
         """Return the bytes that a tensor takes at most."""
         if self._pack is not None:
             return array.nbytes + LINE_BYTES
-        return torch_files.stored_size(array) if self.suffix == layout.PT else stored_size(array)
+        return stored_size_of_pt(array) if self.suffix == layout.PT else stored_size(array)
 
     def _leave_out(self, cause: str, name: str) -> None:
         """Note that a tensor is not saved, once for each cause in the dump and in the log."""

@@ -14,20 +14,18 @@ EXEMPT = ("msprobe.frameworks", "msprobe.mapping", "msprobe.mindspore", "msprobe
 LISTED = {
     "collects inside of MindSpore's compiled graphs, or from its kernel dump": (
         *("msprobe.graph_save.calls", "msprobe.graph_save.collector", "msprobe.graph_save.compiled_calls"),
-        *("msprobe.graph_save.compiled_save", "msprobe.graph_save.gather.dump", "msprobe.graph_save.gather.entry"),
+        *("msprobe.graph_save.compiled_save", "msprobe.graph_save.gather.dump"),
         *("msprobe.graph_save.instrumentation", "msprobe.graph_save.kernel.collector"),
         *("msprobe.graph_save.kernel.environment", "msprobe.graph_save.kernel.machine"),
         *("msprobe.graph_save.operators", "msprobe.graph_save.save", "msprobe.graph_save.structures"),
         *("msprobe.graph_save.transport.native", "msprobe.graph_save.transport.reports"),
-        *("msprobe.graph_save.transport.tensordump", "msprobe.graph_save.tree"),
+        "msprobe.graph_save.transport.tensordump",
     ),
     "serves trainings with `mindspore.train.Model`, which no other framework has": (
         *("msprobe.callbacks", "msprobe.model_training", "msprobe.monitor_callback"),
     ),
     "computes references in float64 with PyTorch, whatever the framework of the dump": (
-        *("msprobe.checks.invariants.judgement", "msprobe.checks.invariants.replayed"),
-        *("msprobe.compare.jobs.calibration", "msprobe.compare.jobs.outcome", "msprobe.precheck.training.watch"),
-        *("msprobe.precheck.verb", "msprobe.replay.plan", "msprobe.replay.recorded", "msprobe.replay.replay"),
+        *("msprobe.replay.plan", "msprobe.replay.replay"),
         *("msprobe.replay.reference.attention", "msprobe.replay.reference.compute"),
         *("msprobe.replay.reference.execute", "msprobe.replay.reference.functions"),
         *("msprobe.replay.reference.indexing", "msprobe.replay.reference.optimizers"),
@@ -38,29 +36,27 @@ LISTED = {
         *("msprobe.compare.advice.defaults", "msprobe.compare.advice.known_causes"),
         *("msprobe.compare.checkpoint.match", "msprobe.compare.checkpoint.megatron"),
         *("msprobe.compare.config_check.compare", "msprobe.compare.config_check.context"),
-        *("msprobe.compare.config_check.environment", "msprobe.compare.config_check.packages"),
+        "msprobe.compare.config_check.packages",
         *("msprobe.compare.config_check.random_calls", "msprobe.compare.config_check.tensors"),
-        *("msprobe.compare.core.relation", "msprobe.compare.counterparts.features", "msprobe.compare.judge.pairs"),
+        *("msprobe.compare.core.relation", "msprobe.compare.counterparts.features"),
         *("msprobe.compare.match.cross_framework", "msprobe.compare.match.records"),
-        *("msprobe.compare.monitor.pairing", "msprobe.compare.tables.console"),
     ),
     "reads or writes files that contain the name, or that one framework writes": (
         *("msprobe.bundle.pack", "msprobe.compare.checkpoint.ckpt", "msprobe.compare.checkpoint.formats"),
-        *("msprobe.compare.checkpoint.sources", "msprobe.precheck.op_generate_verb", "msprobe.precheck.script"),
+        *("msprobe.precheck.op_generate_verb", "msprobe.precheck.script"),
         *("msprobe.store.describe", "msprobe.store.free_benchmark", "msprobe.store.kernel_dump.files"),
-        *("msprobe.store.monitor.gradient_files", "msprobe.store.reader", "msprobe.store.saves.graph_saves"),
-        *("msprobe.store.torch_files", "msprobe.store.writer"),
+        *("msprobe.store.reader", "msprobe.store.saves.graph_saves"),
+        "msprobe.store.torch_files",
     ),
     "an option or argument of the user is the name of a framework": (
-        *("msprobe.cli", "msprobe.compare.verb", "msprobe.config_check.checker", "msprobe.diagnose.next_collection"),
+        *("msprobe.cli", "msprobe.config_check.checker"),
         *("msprobe.monitor.sectioned_settings", "msprobe.single_save"),
     ),
     "examines an installation or a command line before the training, without importing a framework": (
-        *("msprobe.config_check.shell", "msprobe.readiness.configuration", "msprobe.readiness.installation"),
-        *("msprobe.readiness.patterns", "msprobe.readiness.report", "msprobe.readiness.target"),
+        *("msprobe.config_check.shell", "msprobe.readiness.installation"),
+        "msprobe.readiness.target",
     ),
     "recognizes tensors below the layer of `msprobe.frameworks`": ("msprobe.base.framework",),
-    "not converted yet": ("msprobe.observed_run", "msprobe.rl.key_data", "msprobe.rl.stages"),
 }
 """The modules by their reason."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from msprobe.monitor.names import Substrings, Targets, squashed
+from msprobe.monitor.names import Substrings, Targets, shortened
 
 
 @pytest.mark.parametrize(
@@ -22,18 +22,18 @@ from msprobe.monitor.names import Substrings, Targets, squashed
     ],
 )
 def test_a_name_begins_at_the_first_word_that_all_models_share(name, short):
-    assert squashed([name]) == {name: short}
+    assert shortened([name]) == {name: short}
 
 
 def test_names_that_would_be_equal_stay_whole():
     names = ["a.layers.0.w", "b.layers.0.w", "a.layers.1.w"]
-    assert squashed(names) == {names[0]: names[0], names[1]: names[1], names[2]: "layers.1.w"}
+    assert shortened(names) == {names[0]: names[0], names[1]: names[1], names[2]: "layers.1.w"}
 
 
 def test_no_two_names_are_equal():
     """A short name may be another's whole one."""
     names = ["layers.0.w", "a.layers.0.w", "norm", "x.norm", "y.norm"]
-    assert len(set(squashed(names).values())) == len(names)
+    assert len(set(shortened(names).values())) == len(names)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_no_two_names_are_equal():
     ],
 )
 def test_parameters_are_chosen_by_the_beginning_of_any_of_their_names(keys, stage, name, expected):
-    assert Targets(keys).has_parameter(stage, name, squashed([name])[name]) is expected
+    assert Targets(keys).has_parameter(stage, name, shortened([name])[name]) is expected
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_check_goes_on_from_the_two_files_of_the_other_tool(tmp_path):
     titles = "API Name,Bench Dtype,Tested Dtype,Shape,Cosine,MaxAbsErr,MaxRelativeErr,Status,Message"
     details = tmp_path / "accuracy_checking_details_1.csv"
     details.write_text(f'\ufeff{titles}\nMint.add.0.forward.output.0,Float32,Float32,"(2, 2)",1.0,0.0,0.0,pass,\n')
-    files = Files.beside(result)
+    files = Files.next_to(result)
     assert files.done() == {"Mint.add.0"}
     files.append(checked("Mint.mul.0"))
     first, second = rows(files.details)
@@ -84,7 +84,7 @@ def test_a_check_goes_on_from_the_two_files_of_the_other_tool(tmp_path):
 
 
 def test_files_beside_a_result_of_any_name_are_other_files(tmp_path):
-    files = Files.beside(tmp_path / "mine.csv")
+    files = Files.next_to(tmp_path / "mine.csv")
     assert (files.details.name, files.skipped.name) == ("mine_details.csv", "mine_skipped.csv")
 
 

@@ -12,8 +12,8 @@ def step(turns, calls, most=100):
     """One step: places of the calls that were checked, of which the budget allows so many."""
     found = []
     for place, call in enumerate(calls):
-        if turns.come(call) and len(found) < most:
-            turns.checked(call, Status.PASS)
+        if turns.count(call) and len(found) < most:
+            turns.note_checked(call, Status.PASS)
             found.append(place)
     turns.end_step()
     return found
@@ -46,14 +46,14 @@ def test_what_can_never_be_checked_holds_nobody_up():
 
 def test_a_call_that_awaits_its_gradients_has_its_turn():
     turns, call = Turns(), key("mul", 2, direction="backward")
-    assert turns.come(call)
+    assert turns.count(call)
     turns[call].is_awaited = True
-    assert not turns.come(call)
+    assert not turns.count(call)
     for _ in range(3):
-        turns.absent(call, 3)
+        turns.note_missing(call, 3)
     turns.end_step()
     assert turns[call].closed
-    assert not turns.come(call)
+    assert not turns.count(call)
 
 
 def test_a_call_of_another_shape_that_never_comes_again_holds_nobody_up():

@@ -122,7 +122,7 @@ def test_patterns_that_a_name_may_contain(found, level, name, framework):
 
 def test_names_of_both_apis_may_be_there_where_the_layer_is_installed(found):
     given = {"level": "mix", "statistics": {"list": ["Module.fc", "Torch.relu", "Cell.a"]}}
-    assert found(given, has_torch_layer=True) == []
+    assert found(given, has_layer=True) == []
 
 
 def test_a_backward_call_where_only_forward_is_collected(found):

@@ -13,5 +13,5 @@ def test_without_torch_the_cause_says_so(writer, random, monkeypatch):
     x = random(3)
     dump.forward("Torch.exp.0.forward", [x], outputs=[x])
     dump.forward("Torch.rand.0.forward", [3], outputs=[x])
-    assert dump.replayed("Torch.exp.0.forward") == NotReplayed(Cause.NO_TORCH)
+    assert dump.replayed("Torch.exp.0.forward") == NotReplayed(Cause.NO_LIBRARY)
     assert dump.replayed("Torch.rand.0.forward").cause is Cause.RANDOM

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from msprobe import single_save
-from msprobe.base import framework
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.core import MsProbe, SingleComparator, SingleSave
+from msprobe.frameworks import process
 
 ON = {"msprobe": True, "key_data_dump": True, "configurations_dump": True}
 X = np.arange(4, dtype=np.float32)
@@ -219,7 +219,7 @@ def test_an_error_of_the_training_comes_out_whatever_its_type_is(monkeypatch, lo
         raise TypeError("an operator of the training")
 
     MsProbe.config_init(ON)
-    monkeypatch.setattr(framework, "synchronize", failed)
+    monkeypatch.setattr(process, "settle", failed)
     for call in (lambda: MsProbe.save_data("x", X), lambda: MsProbe.save_data({"x": X})):
         with pytest.raises(TypeError, match="an operator of the training"):
             call()

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from msprobe.base.errors import UsageError
+from msprobe.frameworks import process
 from msprobe.frameworks.interface import PROTOCOLS
-from msprobe.frameworks.registry import REPLACE_TORCH, framework, name_of_model
+from msprobe.frameworks.registry import REPLACE_REFERENCE, framework, name_of_model
 from msprobe.store.monitor.layout import STATISTICS
 
 
@@ -49,6 +50,9 @@ def check_tensors(name):
     assert tensors.is_tensor(tensor)
     assert not tensors.is_tensor(values)
     tensors.settle()
+    tensors.settle([tensor])
+    assert tensors.array_to_save(tensor).tolist() == values.tolist()
+    assert process.of_tensor(tensor).tensors.type_name == tensors.type_name
     assert tensors.array(tensor).tolist() == values.tolist()
     assert tensors.dtype(tensor) == "float32"
     assert tensors.text(tensor)[0] in ("(2, 2)", "[2, 2]")
@@ -124,7 +128,7 @@ def check_gradients(name, multiply):
     assert gradients.mode() == mode
     a, b = (tensors.create(np.array(each, np.float32), "float32") for each in ([2.0, 3.0], [5.0, 7.0]))
     incoming = tensors.create(np.array([10.0, 100.0], np.float32), "float32")
-    if name in REPLACE_TORCH:
+    if name in REPLACE_REFERENCE:
         with pytest.raises(UsageError):
             gradients.vector_jacobian(multiply, [a, b], [incoming])
         return
@@ -164,6 +168,9 @@ def check_distributed(name):
     distributed = framework(name).distributed
     assert distributed.rank() == 0
     assert distributed.group_rank(None) == 0
+    assert distributed.size() == 1
+    assert distributed.is_initialized() is False
+    assert process.rank(name) is None
     modules, names = distributed.collectives()
     assert "all_reduce" in names
     assert all(any(hasattr(module, each) for module in modules) for each in ("all_reduce", "broadcast"))

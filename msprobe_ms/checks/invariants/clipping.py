@@ -17,19 +17,8 @@ from msprobe.compare.ranks.collectives import word_of
 from msprobe.store.record import INPUT, OUTPUT, Dump
 
 from .exchanges import eps_of
-from .judgement import (
-    Fingerprint,
-    Judgement,
-    Run,
-    Status,
-    Why,
-    fingerprint,
-    gradients,
-    is_constant,
-    parameters,
-    shard,
-    unjudged,
-)
+from .judgement import Judgement, Run, Status, Why, unjudged
+from .rows import Fingerprint, fingerprint, gradients, is_constant, parameters, shard
 
 _ROUNDING = 1e-4
 """By how much a norm in float32 may differ from that of the recorded norms, as a share."""
@@ -182,13 +171,13 @@ def _totals(traces: Mapping[int, _Trace], *, own: bool = False) -> _Totals:
     is_sum = False
     for rank, trace in traces.items():
         for name, row in (trace.own if own else trace.rows).items():
-            said = shard(trace.dump, row)
+            own_shard = shard(trace.dump, row)
             square = trace.dump.columns.numbers_of(row)[3] ** 2
-            if said is not None:
-                is_sum = is_sum or bool(said.term)
-                groups.update(dict.fromkeys(_groups(said)))
+            if own_shard is not None:
+                is_sum = is_sum or bool(own_shard.term)
+                groups.update(dict.fromkeys(_groups(own_shard)))
             if isfinite(square):  # not an empty shard
-                key = fingerprint(trace.dump, row) if said is None else (said.whole, said.block)
+                key = fingerprint(trace.dump, row) if own_shard is None else (own_shard.whole, own_shard.block)
                 blocks.setdefault((name, key), []).append(square)
                 local[rank] += square
     copies = {name: found[0] for (name, _), found in blocks.items() if len(found) > 1}
@@ -203,15 +192,15 @@ def _totals(traces: Mapping[int, _Trace], *, own: bool = False) -> _Totals:
     )
 
 
-def _groups(said: Shard) -> Iterator[tuple[int, ...]]:
-    """The ranks along each dimension of a shard's mesh."""
+def _groups(of: Shard) -> Iterator[tuple[int, ...]]:
+    """Return the ranks along each dimension of a shard's mesh."""
     place = 0
-    for size, at in zip(said.sizes, said.at, strict=True):
+    for size, at in zip(of.sizes, of.at, strict=True):
         place = place * size + at
-    for axis, size in enumerate(said.sizes):
-        stride = prod(said.sizes[axis + 1 :])
-        first = place - said.at[axis] * stride
-        yield tuple(said.mesh[first + n * stride] for n in range(size))
+    for axis, size in enumerate(of.sizes):
+        stride = prod(of.sizes[axis + 1 :])
+        first = place - of.at[axis] * stride
+        yield tuple(of.mesh[first + n * stride] for n in range(size))
 
 
 def _matching(trace: _Trace, square: float, once: float | None = None, *, after: int | None = None) -> int:

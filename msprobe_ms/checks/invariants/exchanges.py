@@ -1,6 +1,8 @@
 """What comes out of a collective is the reduction of what went in: exactly of tensors, within bounds of statistics."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,9 @@ import numpy as np
 from msprobe.base.errors import DumpError
 from msprobe.base.schema import NAMES
 from msprobe.compare.core.standard import canonical, family
-from msprobe.compare.ranks.collectives import RankSummary, connect, exchanges_of, word_of
+from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect, exchanges_of, fills, word_of
 from msprobe.store.reader import load_tensor
-from msprobe.store.record import Call, Dump, Record
+from msprobe.store.record import REDUCTION, UNWRITTEN, Dump, Record
 
 from .judgement import Judgement, Run, Status, Why, of_call, unjudged
 
@@ -35,7 +37,11 @@ _REDUCE: dict[str, Callable[[Array], Array]] = {
 
 
 def collectives_reduce(run: Run) -> Iterator[Judgement]:
-    """All ranks get one result of `all_reduce`, and it is the sum (or mean, or greatest) of what they put in."""
+    """All ranks get one result of `all_reduce`: the sum of what they put in, or what else its operation is.
+
+    Of `reduce_scatter` each rank gets its part of the result, in the order of the group. If the operation is not
+    recorded, any of `_REDUCE` is accepted.
+    """
     found = False
     for step, ranks in run.steps.items():
         if len(ranks) < 2:
@@ -46,12 +52,22 @@ def collectives_reduce(run: Run) -> Iterator[Judgement]:
             for rank, made in calls.items()
         }
         for (rank, n), members in connect(summaries).partners.items():
-            if (rank, n) != min(members) or "all_reduce" not in summaries[rank].exchanges[n].word:
+            exchange = summaries[rank].exchanges[n]
+            if (rank, n) != min(members) or not _reduces(exchange.word):
                 continue
             found = True
-            yield _judged({r: (ranks[r], calls[r][m][0]) for r, m in members}, step, summaries[rank].exchanges[n].group)
+            yield _judged({r: (ranks[r], calls[r][m][0]) for r, m in members}, step, exchange)
     if not found:
         yield unjudged(Why.NOTHING if any(len(ranks) > 1 for ranks in run.steps.values()) else Why.ONE_RANK)
+
+
+def _reduces(word: str) -> bool:
+    """Return whether an exchange is a reduction; the backward of a primitive that scatters gathers."""
+    return "all_reduce" in word or _scatters(word)
+
+
+def _scatters(word: str) -> bool:
+    return "reduce_scatter" in word and not word.endswith(" backward")
 
 
 def _exchanges(dump: Dump) -> list[tuple[int, str]]:
@@ -60,26 +76,74 @@ def _exchanges(dump: Dump) -> list[tuple[int, str]]:
     return [(at, word) for at, word in made if word and word != "batch_isend_irecv"]
 
 
-def _judged(members: Mapping[int, tuple[Dump, int]], step: int | None, group: object) -> Judgement:
-    rank = min(members)
+@dataclass(frozen=True)
+class _Part:
+    """The part of one rank in a reduction: what it puts in, one tensor or a list of them, and what it gets."""
+
+    dump: Dump
+    sources: Sequence[Record]
+    result: Record
+    operation: str | None
+    """None if it is not recorded."""
+
+
+def _judged(members: Mapping[int, tuple[Dump, int]], step: int | None, exchange: Exchange) -> Judgement:
+    rank, group, is_scattered = min(members), exchange.group, _scatters(exchange.word)
     dump, at = members[rank]
-    calls = {r: d.calls[a] for r, (d, a) in members.items()}
-    pairs = {r: _tensors(call) for r, call in calls.items()}
+    order = [r for r in group if r in members] if isinstance(group, tuple) else sorted(members)
+    parts = [part for r in order if (part := _part_of(members[r][0], members[r][1], exchange.word)) is not None]
     is_whole = len(members) > 1 and (not isinstance(group, tuple) or set(group) <= set(members))
-    if not is_whole or any(pair is None for pair in pairs.values()):
+    operations = {part.operation for part in parts}
+    operation = operations.pop() if len(operations) == 1 else None
+    results = [part.result for part in parts] if is_scattered else [part.result for part in parts[:1]]
+    sizes = {sum(map(_size, records)) for records in (*(part.sources for part in parts), results)}
+    is_judged = is_whole and len(parts) == len(members) and len(sizes) == 1 and operation in (None, *_REDUCE)
+    if not is_judged or family(parts[0].result.dtype) != "float":
         return of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NO_RECORD)
-    both = {r: pair for r, pair in pairs.items() if pair is not None}
-    before, after = [pair[0] for pair in both.values()], [pair[1] for pair in both.values()]
-    if family(after[0].dtype) != "float" or len({record.shape for record in (*before, *after)}) > 1:
-        return of_call(Status.UNJUDGED, dump, at, step, rank, why=Why.NO_RECORD)
-    first = _values(after[0])
-    odd = tuple(r for r, (_, out) in both.items() if _values(out) != first)
-    if odd:
+    first = _values(parts[0].result)
+    odd = tuple(r for r, part in zip(order, parts, strict=True) if _values(part.result) != first)
+    if odd and not is_scattered:
         return of_call(Status.VIOLATED, dump, at, step, rank, what="unequal results", place=f"ranks {odd}")
-    by_tensors = _by_tensors([(members[r][0], *both[r]) for r in both])
-    excess, limit = by_tensors if by_tensors is not None else _by_statistics(before, after[0])
+    accepted = tuple(_REDUCE) if operation is None else (operation,)
+    by_tensors = _by_tensors(parts, results, accepted)
+    excess, limit = by_tensors if by_tensors is not None else _by_statistics(parts, results, accepted)
     status = Status.HOLDS if excess <= limit else Status.VIOLATED
     return of_call(status, dump, at, step, rank, what="reduction", value=excess, limit=limit)
+
+
+def _part_of(dump: Dump, at: int, word: str) -> _Part | None:
+    """Return what a call puts in and gets; None if a tensor was not recorded."""
+    records = dump.calls[at].records
+    inputs = [record for record in records if record.part == "input"]
+    outputs = [record for record in records if record.part == "output" and record.kind == "tensor"]
+    arguments = list(dict.fromkeys(record.path[0] for record in inputs))
+    tensors = [record for record in inputs if record.kind == "tensor"]
+    buffers = {r.path[0] for r in inputs if r.type == UNWRITTEN or (r in tensors and fills(word, r.path, inputs))}
+    sources = [record for record in tensors if record.path[0] not in buffers]
+    if buffers:  # outputs are the arguments after the call
+        place = str(arguments.index(min(buffers, key=arguments.index)))
+        outputs = [record for record in outputs if record.path[0] == place]
+    if not sources or not outputs:
+        return None
+    if not _scatters(word):
+        del sources[1:]
+    operation = _operation(dump.columns.names[at], inputs, "2" if buffers else "1")
+    return _Part(dump, sources, outputs[0], operation)
+
+
+def _operation(name: str, inputs: Sequence[Record], position: str) -> str | None:
+    """Return the name of the operation of a reduction, `sum` by default; None if it is not recorded."""
+    if name.startswith("Primitive."):
+        return None  # an attribute of the primitive
+    for record in inputs:
+        if record.path in (("op",), (position,)):
+            is_operation = record.type == REDUCTION or record.path == ("op",) or record.value in _REDUCE
+            return str(record.value) if is_operation and record.kind == "value" else None
+    return "sum"
+
+
+def _size(record: Record) -> int:
+    return prod(record.shape or ())
 
 
 def _values(record: Record) -> object:
@@ -87,36 +151,40 @@ def _values(record: Record) -> object:
     return record.digest or (s and tuple(map(repr, s.numbers)))
 
 
-def _tensors(call: Call) -> tuple[Record, Record] | None:
-    """The tensor that goes in, and the one that comes out."""
-    ins = [r for r in call.records if r.part == "input" and r.kind == "tensor"]
-    outs = [r for r in call.records if r.part == "output" and r.kind == "tensor"]
-    return (ins[0], outs[0]) if ins and outs else None
-
-
-def _by_tensors(found: Sequence[tuple[Dump, Record, Record]]) -> tuple[float, float] | None:
+def _by_tensors(
+    parts: Sequence[_Part], results: Sequence[Record], operations: Sequence[str]
+) -> tuple[float, float] | None:
     """How far the result is from the nearest reduction, relative to what went in; and the limit of rounding."""
     try:
-        before = np.stack([load_tensor(dump, one).astype(np.float64) for dump, one, _ in found])
-        after = load_tensor(found[0][0], found[0][2]).astype(np.float64)
+        before = np.stack([_joined([load_tensor(part.dump, one) for one in part.sources]) for part in parts])
+        after = _joined([load_tensor(part.dump, one) for part, one in zip(parts, results, strict=False)])
     except DumpError:
         return None
     scale = np.abs(before).sum(0) + np.finfo(np.float32).tiny
     with np.errstate(all="ignore"):
-        apart = [float(np.nanmax(np.abs(reduce(before) - after) / scale, initial=0.0)) for reduce in _REDUCE.values()]
-    return min(apart), len(found) * eps_of(found[0][1].dtype)
+        errors = [np.abs(_REDUCE[each](before) - after) / scale for each in operations]
+        distances = [float(np.nanmax(error, initial=0.0)) for error in errors]
+    return min(distances), len(parts) * eps_of(results[0].dtype)
 
 
-def _by_statistics(before: Sequence[Record], after: Record) -> tuple[float, float]:
-    """The same by mean, extremes and norm: those of a sum lie within those of what went in."""
-    four = np.array([_four(record) for record in before])
-    high, low, mean, norm = _four(after)
-    size = max(1, int(np.prod(after.shape or ())))
+def _joined(arrays: Sequence[Array]) -> Array:
+    return np.concatenate([array.astype(np.float64).ravel() for array in arrays])
+
+
+def _by_statistics(parts: Sequence[_Part], results: Sequence[Record], operations: Sequence[str]) -> tuple[float, float]:
+    """The same by mean, extremes and norm: those of a sum are bounded by those of what went in.
+
+    Of a product nothing is known.
+    """
+    four = np.array([_four_of_all(part.sources) for part in parts])
+    high, low, mean, norm = _four_of_all(results)
+    size = max(1, sum(map(_size, results)))
     scale = float(four[:, 3].sum()) / size**0.5 + np.finfo(np.float32).tiny
-    if not np.isfinite(four).all() or not np.isfinite((high, low, mean, norm)).all():
+    is_finite = np.isfinite(four).all() and np.isfinite((high, low, mean, norm)).all()
+    if not is_finite or operations == ("prod",):
         return 0.0, 1.0
     found = []
-    for share in (1.0, 1.0 / len(before)):
+    for share in [{"sum": 1.0, "avg": 1.0 / len(parts)}[each] for each in operations if each in ("sum", "avg")]:
         bounds = (
             abs(mean - share * four[:, 2].sum()),
             high - share * four[:, 0].sum(),
@@ -124,9 +192,21 @@ def _by_statistics(before: Sequence[Record], after: Record) -> tuple[float, floa
             (norm - share * four[:, 3].sum()) / size**0.5,
         )
         found.append(max(bounds) / scale)
-    found.append(abs(high - four[:, 0].max()) / scale)
-    found.append(abs(low - four[:, 1].min()) / scale)
-    return max(0.0, min(found)), 4 * len(before) * eps_of(after.dtype)
+    if "max" in operations:
+        found.append(abs(high - four[:, 0].max()) / scale)
+    if "min" in operations:
+        found.append(abs(low - four[:, 1].min()) / scale)
+    return max(0.0, min(found)), 4 * len(parts) * eps_of(results[0].dtype)
+
+
+def _four_of_all(records: Sequence[Record]) -> tuple[float, float, float, float]:
+    """Return maximum, minimum, mean and norm of all elements of some tensors; empty ones do not count."""
+    found = [(_size(record), *_four(record)) for record in records if _size(record)]
+    if not found:
+        return (float("nan"),) * 4
+    sizes, highs, lows, means, norms = (np.array(numbers, np.float64) for numbers in zip(*found, strict=True))
+    mean = float((sizes * means).sum() / sizes.sum())
+    return float(highs.max()), float(lows.min()), mean, float(np.sqrt((norms**2).sum()))
 
 
 def _four(record: Record) -> tuple[float, float, float, float]:

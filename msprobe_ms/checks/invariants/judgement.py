@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from msprobe.base import names
 from msprobe.base.verdicts import Gap
-from msprobe.compare.parallel.shards import Shard, shard_of
-from msprobe.store.record import PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump
+from msprobe.store.record import Dump
 from msprobe.store.stacks_and_construct import user_line
 
 
@@ -36,7 +35,7 @@ class Why(Enum):
     MOSTLY_FROZEN = "most parameters have no gradient: a fine-tuning"
     NOT_MATCHED = "the gradients are not reduced one by one"
     NOT_REPLAYED = "the call cannot be executed again"
-    NO_TORCH = "torch is not installed, which executes calls again"
+    NO_LIBRARY = "torch is not installed, which executes calls again"
     NO_REFERENCE = "the call has no result that follows from its recorded inputs"
     UNKNOWN_OPTION = "an option of the call is not recorded"
     PARTIAL = "it is a term of a sum (partial placement), which the optimizer reduces"
@@ -50,7 +49,7 @@ class Why(Enum):
 OPEN = frozenset({Why.NOT_REPLAYED})
 """Reasons that leave a call unjudged to which the invariant applies; they always count."""
 
-OPEN_BY_NAME = OPEN | {Why.NO_TENSORS, Why.NO_RECORD, Why.NO_TORCH, Why.UNKNOWN_OPTION, Why.UNKNOWN_MASK}
+OPEN_BY_NAME = OPEN | {Why.NO_TENSORS, Why.NO_RECORD, Why.NO_LIBRARY, Why.UNKNOWN_OPTION, Why.UNKNOWN_MASK}
 """Reasons that count if the invariant was selected by its name; otherwise a dump of this task or this installation is
 not expected to have what it needs, nor a layer whose inner calls are judged."""
 
@@ -125,59 +124,3 @@ def of_call(
 def unjudged(why: Why, subject: str = "") -> Judgement:
     """Return an unjudged judgement."""
     return Judgement(Status.UNJUDGED, subject, why=why)
-
-
-Fingerprint = tuple[object, ...]
-
-
-def fingerprint(dump: Dump, row: int) -> Fingerprint:
-    """Return the common properties of two records of one tensor: shape, dtype, and digest, or the four statistics."""
-    columns = dump.columns
-    values = columns.digest[row] or tuple(repr(number) for number in columns.numbers_of(row))
-    return columns.shape(row), columns.dtype(row), values
-
-
-def shard(dump: Dump, row: int) -> Shard | None:
-    """What a row tells of its shard; None where it tells nothing."""
-    said, shape = dump.columns.shards.get(row), dump.columns.shape(row)
-    return None if said is None or shape is None else shard_of({"shape": list(shape), "shard": said}, 0)
-
-
-def is_constant(dump: Dump, row: int) -> bool:
-    """Return whether all elements are equal, like those of most biases and norms at the start."""
-    high, low, *_ = dump.columns.numbers_of(row)
-    return high == low
-
-
-RUNNING = ("moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked")
-
-
-def parameters(dump: Dump) -> dict[str, int]:
-    """Return the row of each parameter at the start of a step, by its full name; without running statistics.
-
-    Of a distributed parameter it is the shard of the rank, not what was gathered of it for a call.
-    """
-    found: dict[str, int] = {}
-    columns = dump.columns
-    for row, part in enumerate(columns.part):
-        if columns.kind[row] != TENSOR:
-            continue
-        if part == PARAMETERS and row in columns.shards:
-            name = dump.parameter_name(row)
-            if found.get(name) not in columns.shards:
-                found[name] = row
-        elif part == PARAMETERS:
-            found.setdefault(dump.parameter_name(row), row)
-        elif columns.source[row].startswith("parameter "):
-            found.setdefault(columns.source[row].removeprefix("parameter "), row)
-    return {name: row for name, row in found.items() if name.rpartition(".")[2] not in RUNNING}
-
-
-def gradients(dump: Dump) -> dict[str, int]:
-    """Return the row of each parameter's gradient, by its full name; of several the last."""
-    columns = dump.columns
-    return {
-        dump.parameter_name(row): row
-        for row, part in enumerate(columns.part)
-        if part == PARAMETERS_GRAD and columns.kind[row] == TENSOR
-    }

@@ -32,7 +32,7 @@ _MANY, _SHARE = 20, 0.9
 """Elements from which on a residual shows that it is systematic, and the share of its energy that has to be so."""
 
 
-_WHY = {Cause.NO_TORCH: Why.NO_TORCH}
+_WHY = {Cause.NO_LIBRARY: Why.NO_LIBRARY}
 
 
 def _eta(found: Replayed) -> float:

@@ -7,19 +7,8 @@ from msprobe.compare.parallel.shards import Shard
 from msprobe.compare.ranks.collectives import word_of
 from msprobe.store.record import INPUT, TENSOR, Dump
 
-from .judgement import (
-    Fingerprint,
-    Judgement,
-    Run,
-    Status,
-    Why,
-    fingerprint,
-    gradients,
-    is_constant,
-    parameters,
-    shard,
-    unjudged,
-)
+from .judgement import Judgement, Run, Status, Why, unjudged
+from .rows import Fingerprint, fingerprint, gradients, is_constant, parameters, shard
 
 
 def parameters_equal(run: Run) -> Iterator[Judgement]:

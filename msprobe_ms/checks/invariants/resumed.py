@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump
 
-from .judgement import Judgement, Run, Status, Why, fingerprint, of_call, parameters, unjudged
+from .judgement import Judgement, Run, Status, Why, of_call, unjudged
+from .rows import fingerprint, parameters
 
 
 def resume_continues(run: Run, other: Run | None) -> Iterator[Judgement]:

@@ -71,7 +71,7 @@ ROWS = (
     Invariant(
         kinds.REDUCTIONS,
         "several ranks, collectives (L1, mix)",
-        "the result of all_reduce is the reduction of what went in, on all ranks",
+        "the result of all_reduce and reduce_scatter is the reduction of the inputs of all ranks",
         "the definition of the collective",
         _alone(collectives_reduce),
     ),

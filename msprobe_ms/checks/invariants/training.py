@@ -8,7 +8,8 @@ from statistics import median
 from msprobe.compare.core.standard import canonical
 from msprobe.store.record import PARAMETERS, Dump
 
-from .judgement import Judgement, Run, Status, Why, fingerprint, gradients, parameters, unjudged
+from .judgement import Judgement, Run, Status, Why, unjudged
+from .rows import fingerprint, gradients, parameters
 
 
 def have_gradients(run: Run) -> Iterator[Judgement]:

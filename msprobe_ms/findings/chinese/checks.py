@@ -33,7 +33,7 @@ MESSAGES = {
     "parameters are equal on all ranks": "各 rank 参数相等",
     "every gradient is summed up over the ranks, if most are": "若大多数梯度跨卡归约，则每个梯度都应跨卡归约",
     "ranks that share gradients have batches of their own": "共享梯度的各 rank 使用各自的 batch",
-    "the result of all_reduce is the reduction of what went in, on all ranks": "各 rank all_reduce 的结果是输入的归约",
+    "the result of all_reduce and reduce_scatter is the reduction of the inputs of all ranks": "all_reduce 与 reduce_scatter 的结果是各 rank 输入的归约",
     "a norm of the gradients of all ranks counts each gradient once": "所有 rank 的梯度的范数对每个梯度恰好计一次",
     "gradients are clipped by one norm and one factor on all ranks": "各 rank 以同一范数、同一系数裁剪梯度",
     "every token has the same weight in the loss, whichever rank or micro batch has it": "无论在哪个 rank 或 micro batch，每个 token 在 loss 中的权重相同",

@@ -82,6 +82,9 @@ class PrecisionDebugger(Debugger):
         layer = f"{sys.modules['torch'].__version__} on mindspore " if self._collectors.is_torch else ""
         return f"{layer}{mindspore.__version__}"
 
+    def _collects_graphs(self) -> bool:
+        return is_graph_mode()
+
     def _device(self) -> str:
         return device_target()
 

@@ -4,7 +4,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from mindspore.communication import GlobalComm, get_group_rank_from_world_rank, get_rank
+from mindspore.communication import GlobalComm, get_group_rank_from_world_rank, get_group_size, get_rank
 
 from msprobe.frameworks.torch_names import COLLECTIVES
 
@@ -19,8 +19,14 @@ _COMM_FUNC = frozenset(
 class Distributed:
     """Ranks, groups and collectives of MindSpore."""
 
+    def is_initialized(self) -> bool:
+        return bool(GlobalComm.INITED)
+
     def rank(self) -> int:
         return int(get_rank()) if GlobalComm.INITED else 0
+
+    def size(self) -> int:
+        return int(get_group_size()) if GlobalComm.INITED else 1
 
     def group_rank(self, group: Any) -> int:
         return int(get_group_rank_from_world_rank(self.rank(), group)) if GlobalComm.INITED else 0

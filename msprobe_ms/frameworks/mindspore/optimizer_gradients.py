@@ -20,7 +20,6 @@ from mindspore.common.dtype import Type
 from mindspore.ops import functional as F
 
 from msprobe.base.errors import reason
-from msprobe.base.framework import array_of
 from msprobe.base.log import log_once
 from msprobe.base.patches import Patches
 from msprobe.base.statistic import Array
@@ -43,6 +42,7 @@ from msprobe.store.npy import load_npy
 
 from .at_compile import AtCompile
 from .executors import GRAPHS, api, executor
+from .reading import array_to_save
 
 
 def report_gradients(optimizer: object, probe: GradientProbe) -> None:
@@ -94,7 +94,7 @@ class _Optimizer:
                 if not self.watch.wants(name):
                     continue
                 if isinstance(gradient, Tensor):
-                    self.watch.take(name, partial(array_of, gradient))
+                    self.watch.take(name, partial(array_to_save, gradient))
                 elif gradient is not None:
                     _left_out(name)
             self.watch.end()

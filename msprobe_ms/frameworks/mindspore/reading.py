@@ -9,8 +9,10 @@ from functools import cache
 from operator import methodcaller
 
 import mindspore as ms
+import numpy as np
 from mindspore import Tensor
 
+from msprobe.base.errors import UsageError
 from msprobe.base.framework import elements_of
 from msprobe.base.statistic import Array
 
@@ -42,6 +44,16 @@ def array_of(tensor: Tensor) -> Array:
     if to_dlpack is None or tensor.dtype not in _SHARED or tensor.device != "CPU":
         return tensor.asnumpy()
     return elements_of(to_dlpack(tensor))
+
+
+def array_to_save(tensor: Tensor) -> Array:
+    """Return the elements as `asnumpy` does: contiguous, and bfloat16 in the dtype that MindSpore registers with NumPy.
+
+    Raises UsageError for a tensor that is not initialized.
+    """
+    if tensor.has_init:
+        raise UsageError("the tensor has no data yet, only an initializer; call its init_data() first")
+    return np.asarray(tensor.asnumpy())
 
 
 def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:

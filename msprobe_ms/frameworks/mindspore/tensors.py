@@ -10,23 +10,30 @@ from mindspore import Parameter, Tensor
 from msprobe.base.statistic import Array, widen
 from msprobe.frameworks.interface import Refusal, Refused
 
-from .reading import DRAINS, array_of, drain, settle
+from .reading import DRAINS, array_of, array_to_save, drain, settle
 
 
 class Tensors:
     """Tensors of MindSpore."""
 
+    type_name = "mindspore.Tensor"
+
     def is_tensor(self, value: object) -> bool:
         return isinstance(value, Tensor)
 
-    def settle(self) -> None:
+    def settle(self, tensors: Sequence[Tensor] = ()) -> None:
         if DRAINS:
             drain()
+        else:
+            settle([("", tensor) for tensor in tensors])
 
     def array(self, tensor: Tensor) -> Array:
         if not DRAINS:
             settle([("", tensor)])
         return array_of(tensor)
+
+    def array_to_save(self, tensor: Tensor) -> Array:
+        return array_to_save(tensor)
 
     def text(self, tensor: Tensor) -> tuple[str, str]:
         return str(tuple(tensor.shape)), str(tensor.dtype)

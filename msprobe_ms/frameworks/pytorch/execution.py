@@ -10,9 +10,8 @@ from msprobe.base.patches import Patches
 from msprobe.cell_dump.wrappers import Current
 
 from . import compiled
-from .modes import no_modes
-from .randomness import CAPABILITY as RANDOM
-from .randomness import devices_of
+from .modes import enter_again, entered_modes, leave_modes
+from .randomness import devices_of, restore, states_of
 
 
 class Execution:
@@ -47,14 +46,18 @@ class Execution:
     @contextmanager
     def unnoticed(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
         """Also hide the block from the user's hooks on saved tensors."""
-        with (
-            torch._C.DisableTorchFunction(),  # first, because reading the states calls functions
-            torch.no_grad(),
-            RANDOM.restored(tensors),
-            no_modes(),
-            torch.autograd.graph.saved_tensors_hooks(_same, _same),
-        ):
-            yield
+        with torch._C.DisableTorchFunction(), torch.no_grad():  # first, because reading the states calls functions
+            states = states_of(tensors)
+            modes = entered_modes()
+            try:
+                if modes:
+                    leave_modes()
+                with torch.autograd.graph.saved_tensors_hooks(_same, _same):
+                    yield
+            finally:
+                if modes:
+                    enter_again(modes)
+                restore(states)
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:

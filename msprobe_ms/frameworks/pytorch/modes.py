@@ -1,7 +1,6 @@
 """Work that modes of the user do not see: users count, trace or place tensors on devices with them."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -15,36 +14,27 @@ def without_modes(work: Callable[..., Result], *args: Any) -> Result:
     with torch._C.DisableTorchFunction():
         if not torch._C._len_torch_dispatch_stack():
             return work(*args)
-        modes = _entered()
+        modes = entered_modes()
         try:
-            _leave()
+            leave_modes()
             return work(*args)
         finally:
-            _enter_again(modes)
+            enter_again(modes)
 
 
-@contextmanager
-def no_modes() -> Iterator[None]:
-    """Leave all modes in a block."""
-    with torch._C.DisableTorchFunction():
-        modes = _entered()
-        try:
-            _leave()
-            yield
-        finally:
-            _enter_again(modes)
+def entered_modes() -> list[Any]:
+    """Return the modes that are entered, the outermost first."""
+    count = torch._C._len_torch_dispatch_stack()
+    return [torch._C._get_dispatch_stack_at(i) for i in range(count)] if count else []
 
 
-def _entered() -> list[Any]:
-    return [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
-
-
-def _leave() -> None:
+def leave_modes() -> None:
+    """Leave all modes."""
     while torch._C._len_torch_dispatch_stack():
         _pop_mode()
 
 
-def _enter_again(modes: list[Any]) -> None:
+def enter_again(modes: list[Any]) -> None:
     """Enter the modes that are missing: an interrupt may have come before all of them were left."""
     for mode in modes[torch._C._len_torch_dispatch_stack() :]:
         _push_mode(mode)

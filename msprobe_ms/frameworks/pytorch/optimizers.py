@@ -11,34 +11,26 @@ from typing import Any
 import torch
 from torch.optim import optimizer as _optimizers
 
-from msprobe.base.framework import array_of
 from msprobe.base.log import log_once
 from msprobe.base.patches import Handle
 from msprobe.base.statistic import Array
-from msprobe.frameworks.interface import GradientProbe, GradientWatch, NotAnOptimizerError, Removal, Update
+from msprobe.frameworks.interface import GradientProbe, GradientWatch, NotAnOptimizerError, Removal
 from msprobe.frameworks.torch_optimizers import (
-    check_optimizer,
+    TorchOptimizers,
     hook_update,
     named_parameters,
-    parameters_of,
     report,
     report_before_step,
-    updated,
     watch_optimizer,
     wrap_update,
 )
 
 from .compiled import UpdateHooks
+from .reading import array_of
 
 
-class Optimizers:
+class Optimizers(TorchOptimizers):
     """Optimizers of PyTorch."""
-
-    def check(self, optimizer: object) -> None:
-        check_optimizer(optimizer)
-
-    def parameters(self, optimizer: Any) -> list[Any]:
-        return parameters_of(optimizer)
 
     def hook(self, optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
         has_hooks = all(hasattr(optimizer, f"register_step_{when}_hook") for when in ("pre", "post"))
@@ -55,12 +47,9 @@ class Optimizers:
             after()
 
         hooks = UpdateHooks(
-            lambda: list(hook_update(optimizer, before, after)), lambda: parameters_of(optimizer), missed
+            lambda: list(hook_update(optimizer, before, after)), lambda: self.parameters(optimizer), missed
         )
         return [Removal(hooks.end)]
-
-    def update_of(self, optimizer: Any, gradients: Any, main_grad: bool, monitored: Sequence[Any]) -> Update:
-        return updated(optimizer, main_grad, monitored)
 
     def report_gradients(self, optimizer: Any, probe: GradientProbe) -> None:
         if isinstance(optimizer, torch.nn.Module):
@@ -73,7 +62,9 @@ class Optimizers:
 
         if hasattr(optimizer, "register_step_pre_hook"):
             UpdateHooks(
-                lambda: [optimizer.register_step_pre_hook(before)], lambda: parameters_of(optimizer), _missed_gradients
+                lambda: [optimizer.register_step_pre_hook(before)],
+                lambda: self.parameters(optimizer),
+                _missed_gradients,
             )
         else:
             report_before_step(optimizer, before)
@@ -86,7 +77,7 @@ def _report_of_model(model: Any, probe: GradientProbe) -> None:
         raise NotAnOptimizerError("monitor(): the model has no parameters; pass the one that is trained")
 
     def before(optimizer: Any, *_: Any) -> None:
-        of_model = [(names[id(each)], each) for each in parameters_of(optimizer) if id(each) in names]
+        of_model = [(names[id(each)], each) for each in CAPABILITY.parameters(optimizer) if id(each) in names]
         if not of_model:
             return
         if id(optimizer) not in watches:

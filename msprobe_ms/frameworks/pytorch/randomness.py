@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -19,26 +19,35 @@ class Random:
 
     def states(self, tensors: Sequence[torch.Tensor]) -> bytes:
         with torch._C.DisableTorchFunction():
-            return b"".join(state.numpy().tobytes() for _, state in _states(tensors))
+            return b"".join(state.numpy().tobytes() for _, state in states_of(tensors))
 
     @contextmanager
     def restored(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-        states = _states(tensors)
+        states = states_of(tensors)
         try:
             yield
         finally:
-            for restore, state in states:
-                restore(state)
+            restore(states)
 
 
-def _states(tensors: Sequence[torch.Tensor]) -> list[tuple[Callable[[Any], None], Any]]:
-    """Return the states of the generators that a call with these tensors may use, and the functions to restore them."""
-    states: list[tuple[Callable[[Any], None], Any]] = [(torch.set_rng_state, torch.get_rng_state())]
+States: TypeAlias = list[tuple[Callable[[Any], None], Any]]
+"""Functions that restore generators, each with the state."""
+
+
+def states_of(tensors: Sequence[torch.Tensor]) -> States:
+    """Return the states of the generators that a call with these tensors may use."""
+    states: States = [(torch.set_rng_state, torch.get_rng_state())]
     for kind in devices_of(tensors):
         if kind != "cpu":
             module = torch.get_device_module(kind)
             states.append((module.set_rng_state, module.get_rng_state()))
     return states
+
+
+def restore(states: States) -> None:
+    """Restore the states of generators."""
+    for set_state, state in states:
+        set_state(state)
 
 
 def devices_of(tensors: Sequence[torch.Tensor]) -> list[str]:

@@ -8,13 +8,14 @@ from torch import distributed
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub leaves it out
 
 from msprobe.base.errors import reason
-from msprobe.base.framework import array_of, is_distributed, local_part
 from msprobe.base.interrupts import must_propagate
 from msprobe.base.statistic import Array
 from msprobe.cell_dump import describer
 from msprobe.cell_dump.collective import group_id
+from msprobe.store.record import REDUCTION
 from msprobe.store.writer import StepWriter
 
+from .reading import PLAIN, array_of, is_distributed, local_part
 from .shards import Shards, own_part
 
 _LETTERS: dict[torch.dtype, str] = {
@@ -22,9 +23,6 @@ _LETTERS: dict[torch.dtype, str] = {
     **{torch.int8: "b", torch.uint8: "B", torch.int16: "h", torch.int32: "i", torch.int64: "q"},
 }
 """The dtypes whose elements the kernel reads in place."""
-
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Tensors that have their elements themselves; other subclasses may be made of further tensors."""
 
 
 def _reads_in_place(tensor: torch.Tensor) -> bool:
@@ -34,7 +32,7 @@ def _reads_in_place(tensor: torch.Tensor) -> bool:
     """
     return (
         tensor.is_cpu
-        and type(tensor) in _PLAIN
+        and type(tensor) in PLAIN
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
         and not tensor.is_neg()
@@ -44,6 +42,7 @@ def _reads_in_place(tensor: torch.Tensor) -> bool:
 
 
 _GROUPS: tuple[type, ...] = (distributed.ProcessGroup,) if distributed.is_available() else ()
+_REDUCTIONS: tuple[type, ...] = (distributed.ReduceOp, distributed.ReduceOp.RedOpType) if _GROUPS else ()
 
 
 def own_parameters(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
@@ -76,7 +75,7 @@ class Describer(describer.Describer):
 
     def tensor(self, tensor: torch.Tensor, call: str, part: str) -> str:
         """As the base; of a distributed tensor the record of this rank's shard, with its place in the whole."""
-        if type(tensor) in _PLAIN:
+        if type(tensor) in PLAIN:
             return super().tensor(tensor, call, part)
         try:
             local = local_part(tensor)
@@ -93,17 +92,20 @@ class Describer(describer.Describer):
         if issubclass(kind, _GROUPS):
             ranks = distributed.get_process_group_ranks(value)
             return json.dumps({"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_id(ranks)})
+        if issubclass(kind, _REDUCTIONS):  # `ReduceOp.SUM` is a constant, `ReduceOp(...)` contains one
+            name = getattr(value, "op", value).name
+            return json.dumps({"type": REDUCTION, "value": "prod" if name == "PRODUCT" else name.lower()})
         return super()._rare(value, kind, call, part)
 
     def without_data(self, tensor: torch.Tensor) -> str:
         """NumPy would read an invalid address."""
-        is_plain = type(tensor) in _PLAIN and tensor.layout is torch.strided and tensor.numel()
+        is_plain = type(tensor) in PLAIN and tensor.layout is torch.strided and tensor.numel()
         is_free = is_plain and tensor.untyped_storage().nbytes() == 0
         return "the tensor has no data: its storage was released" if is_free else ""
 
     def is_finite(self, tensor: torch.Tensor) -> bool:
         """As the base; on a device by an operation there, of which one element is fetched."""
-        if type(tensor) in _PLAIN and not tensor.is_cpu and tensor.is_floating_point() and tensor.numel():
+        if type(tensor) in PLAIN and not tensor.is_cpu and tensor.is_floating_point() and tensor.numel():
             return bool(tensor.detach().isfinite().all())
         return super().is_finite(tensor)
 

@@ -15,9 +15,10 @@ from weakref import finalize, ref
 
 import torch
 
-from msprobe.base.framework import is_distributed, local_part
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.wrappers import Current, Recorder
+
+from .reading import is_distributed, local_part
 
 _FSDP_PARAMETERS = (
     "torch.distributed.fsdp._fully_shard._fsdp_param",

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub leaves it out
 
-from msprobe.base.framework import array_of
 from msprobe.base.statistic import Array
 from msprobe.frameworks.interface import Refusal, Refused
 
 from .modes import without_modes
+from .reading import array_of
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))
 _ALIGNMENT = 64
@@ -30,14 +30,19 @@ _is_transformed: Callable[[Any], bool] = getattr(
 class Tensors:
     """Tensors of PyTorch."""
 
+    type_name = "torch.Tensor"
+
     def is_tensor(self, value: object) -> bool:
         return isinstance(value, torch.Tensor)
 
-    def settle(self) -> None:
+    def settle(self, tensors: Sequence[torch.Tensor] = ()) -> None:
         """Do nothing: results on a CPU are computed when a call returns, and devices raise errors at the next call."""
 
     def array(self, tensor: torch.Tensor) -> Array:
         return without_modes(_array, tensor)
+
+    def array_to_save(self, tensor: torch.Tensor) -> Array:
+        return array_of(tensor)
 
     def text(self, tensor: torch.Tensor) -> tuple[str, str]:
         return str(list(tensor.shape)), str(tensor.dtype)  # as mindstudio-probe writes them for each framework

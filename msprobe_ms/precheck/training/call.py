@@ -28,12 +28,12 @@ class Kept:
 
     @classmethod
     def of(cls, name: str, parent: str | None, stack: int | None, entry: str, held: Iterable[Held]) -> "Kept":
-        """With a copy of each tensor as it is now."""
+        """Return values with a copy of each tensor."""
         return cls(name, parent, stack, entry, [copied(one) for one in held])
 
     @property
     def size(self) -> int:
-        """Bytes of the copies."""
+        """Return the size of the copies in bytes."""
         return sum(one.value.nbytes for one in self.held)
 
     def as_text(self) -> str:
@@ -51,7 +51,7 @@ def copied(one: Held) -> Held:
 
 
 def shapes_of(held: Iterable[Held]) -> tuple[Shape, ...]:
-    """Place, dtype and shape of the tensors among what a call received."""
+    """Return place, dtype and shape of the tensors among the arguments of a call."""
     return tuple(
         (one.part, one.dtype or str(one.value.dtype), tuple(one.value.shape))
         for one in held
@@ -60,12 +60,15 @@ def shapes_of(held: Iterable[Held]) -> tuple[Shape, ...]:
 
 
 def size_of(held: Iterable[Held]) -> int:
-    """Bytes of elements, at most eight each, before they are copied."""
+    """Return the size of elements in bytes, at most eight for each, before they are copied."""
     return sum(8 * int(np.prod(tuple(one.value.shape))) for one in held)
 
 
 def recorded(directions: Sequence[Kept], framework: str) -> RecordedCall:
-    """The last direction as a call with its tensors; a backward follows its forward. CannotReplay as `call_of`."""
+    """Return the last direction as a call with its tensors; a backward follows its forward.
+
+    Raises CannotReplay as `call_of`.
+    """
     builder = ColumnsBuilder()
     arrays: dict[str, Array] = {}
     for kept in directions:

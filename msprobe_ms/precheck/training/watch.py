@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from importlib.util import find_spec
 from time import perf_counter, strftime
 from typing import Any
 
@@ -19,7 +18,7 @@ from msprobe.base.interrupts import must_propagate
 from msprobe.base.log import log_once, logger
 from msprobe.base.sections import AccCheckSettings
 from msprobe.base.statistic import Array
-from msprobe.frameworks.torch_names import torch_on_mindspore
+from msprobe.frameworks.registry import has_reference, is_reference_replaced
 from msprobe.precheck.check import Api, Checked, Direction, Skipped, judged_call
 from msprobe.precheck.judge import Status
 from msprobe.precheck.lists import Lists
@@ -45,7 +44,7 @@ class Checks(Watch):
     @classmethod
     def of(cls, settings: AccCheckSettings) -> "Checks":
         """Return the checks of a debugger with these settings. SettingsError without PyTorch."""
-        if find_spec("torch") is None:
+        if not has_reference():
             raise SettingsError(
                 'task: "acc_check" computes float64 results with PyTorch, which is not installed; run: pip '
                 "install 'msprobe-ms[torch]' (the CPU build is sufficient)"
@@ -59,7 +58,7 @@ class Checks(Watch):
         self.changes_inputs: set[str] = set()
         """Functions that were seen to return an input, which they may have changed."""
         self.debt = 0.0
-        """Seconds that the steps before took beyond their budget."""
+        """Seconds by which earlier steps exceeded their budget."""
         self._waiting = -1
         self._lists = Lists(settings.white_list, settings.black_list)
         self._functions: dict[str, tuple[str, str]] = {}
@@ -69,26 +68,26 @@ class Checks(Watch):
 
     @property
     def is_own_process(self) -> bool:
-        """False in a forked child, where the thread does not run."""
+        """Return whether this is not a forked child process, in which the thread does not run."""
         return os.getpid() == self._process
 
     def front(self, step: StepFolder) -> "CheckFront":
         """Return the filter of a step. UsageError if `torch` is not the PyTorch that computes in float64."""
-        if torch_on_mindspore():
+        if is_reference_replaced():
             raise UsageError(
                 'start(): task "acc_check" needs PyTorch, but `torch` is PyTorch\'s API on MindSpore here; '
                 'collect task "tensor", and check the dump with `msprobe acc-check` where PyTorch is installed'
             )
         if self._files is None:
-            import_module("msprobe.replay.reference.compute")  # now, for that takes seconds
+            import_module("msprobe.replay.reference.compute")  # now, because the import takes seconds
             time = f"{step.folder.name}_{strftime('%Y%m%d%H%M%S')}"
             self._files = Files.new(step.folder.parent.parent, time)
         return CheckFront(step, self)
 
     def function_of(self, name: str) -> tuple[str, str]:
-        """Function and direction of a call that may be checked; two empty texts for any other."""
+        """Return function and direction of a call that may be checked; two empty strings for other calls."""
         rest, _, last = name.rpartition(".")
-        key = f"{rest.rpartition('.')[0]}.{last}"  # without the number, of which there are many
+        key = f"{rest.rpartition('.')[0]}.{last}"  # without the number, which differs for each call
         found = self._functions.get(key)
         if found is None:
             of = names.parse(name)
@@ -177,7 +176,7 @@ class CheckFront(HoldingFront):
         begin = perf_counter()
         try:
             return work()
-        except Exception as cause:  # a debugger never stops the training because of itself
+        except Exception as cause:  # a failure of the debugger does not stop the training
             if must_propagate(cause):
                 raise
             log_once(f"acc_check {type(cause)}", f"acc_check: a call could not be checked: {reason(cause)}")
@@ -222,7 +221,7 @@ class CheckFront(HoldingFront):
         with self._lock:
             self._held.clear()
             for _, key in self._awaiting.values():
-                self._turns.absent(key, _ABSENT)
+                self._turns.note_missing(key, _ABSENT)
             self._awaiting.clear()
             self._flush()
             if self._opened.is_open:
@@ -234,19 +233,19 @@ class CheckFront(HoldingFront):
     def _forward(self, stem: str, call: Kept) -> None:
         shapes = shapes_of(call.held)
         own, other = (stem, "forward", shapes), (stem, "backward", shapes)
-        wanted = [key for key in (own, other) if self._turns.come(key)]
+        wanted = [key for key in (own, other) if self._turns.count(key)]
         if not wanted or not self._watch.is_own_process:
             return
         inputs = [one for one in call.held if one.part[:6] != "output"]
         received = {id(one.value) for one in inputs if not one.dtype}
         if any(id(one.value) in received for one in call.held if one.part[:6] == "output"):
-            self._watch.changes_inputs.add(stem)  # copied before it runs from the next call on
+            self._watch.changes_inputs.add(stem)  # from the next call on, copied before it runs
             return
         size, memory = size_of(call.held), self._watch.settings.memory
         if size > memory - self._bytes:
             for key in wanted:
                 self._turns[key].over_memory += 1
-                if size > memory:  # it would hold up the round
+                if size > memory:  # it would delay the round
                     self._turns[key].closed = 'its tensors exceed the limit of the setting "memory"'
             return
         if not self._has_time() or (received and self._may_change(stem, call.name)):
@@ -278,7 +277,7 @@ class CheckFront(HoldingFront):
     def _check(self, directions: Sequence[Kept], key: Key) -> None:
         stem, direction, shapes = key
         found = self._watch.judged(directions, str(self._step.header.get("framework", "")), direction)
-        self._turns.checked(key, found.status)
+        self._turns.note_checked(key, found.status)
         if found.skipped is not None:
             self._turns[key].closed = str(found.skipped)
             if direction == "forward":

@@ -34,7 +34,7 @@ _CHEAP = (Kind.MOVES, Kind.CREATES, Kind.EXACT)
 
 
 def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
-    """The residuals of a call under every candidate that can be executed; the first cause where none can."""
+    """Return the residuals of a call for each candidate that can be executed; the first cause if there is none."""
     found: dict[str, tuple[Residual, ...]] = {}
     refused: NotReplayed | None = None
     last: References | None = None
@@ -85,7 +85,7 @@ def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[Reference
             )
         except CannotReplay as err:
             yield err.outcome
-        except Exception as err:  # torch raises what it likes
+        except Exception as err:  # torch may raise any exception
             yield NotReplayed(Cause.FAILED, type(err).__name__)
         else:
             yield found
@@ -115,9 +115,9 @@ def _is_lowered(call: RecordedCall) -> bool:
 
 
 def terms_of(call: RecordedCall, operation: Operation) -> float:
-    """About how many products or elements one element of an output sums up; 1 for an elementwise function forward.
+    """Return about how many products or elements an output element sums; 1 for an elementwise function forward.
 
-    From the sizes alone: a product of |a| and |b| elements into |c| sums sqrt(|a| |b| / |c|), a sum |a| / |c|.
+    By the sizes alone: a product of |a| and |b| elements into |c| sums sqrt(|a| |b| / |c|), a sum |a| / |c|.
     """
     inputs = [math.prod(leaf.shape) for leaf in leaves([call.args, call.kwargs]) if leaf.is_floating]
     inputs += [math.prod(leaf.shape) for leaf in call.parameters.values()]
@@ -186,7 +186,7 @@ def _of_forward(
     if kind is Kind.ELEMENTWISE:
         return [square.sqrt() for square in one_by_one(function, inputs, values)]
     found = probed(function, inputs, values)
-    if plan.operation.name == "log_softmax":  # x - log(sum(exp(x))): near 0 both operands' own rounding remains
+    if plan.operation.name == "log_softmax":  # x - log(sum(exp(x))): near 0 the rounding of both operands remains
         return [(s.square() + (values[0] - inputs[0]).square()).sqrt() for s in found]
     return found
 
@@ -246,7 +246,7 @@ def _of_backward(plan: Plan, program: Program, backward: Backward, values: Seque
 
 
 def _expanded(plan: Plan, program: Program, backward: Backward, values: Sequence[Tensor]) -> list[Tensor] | None:
-    """S of an elementwise backward, on inputs expanded to the output's shape; None where they cannot be."""
+    """Return S of an elementwise backward, on inputs expanded to the output's shape; None if that is not possible."""
     if len(backward.inputs) != len(program.inputs) + 1:
         return None
     gradient = backward.inputs[-1]

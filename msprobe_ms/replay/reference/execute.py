@@ -61,7 +61,7 @@ _FAMILIES: Mapping[str, tuple[Any, ...]] = {
 
 
 def tensor_of(leaf: Leaf) -> Tensor:
-    """Return a recorded tensor: floating ones in float64, integers in int64 (uint8 stays), bools as they are."""
+    """Return a recorded tensor: floating ones in float64, integers in int64 (except uint8), bools unchanged."""
     array = leaf.array
     if array.dtype.kind == "c":
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, leaf.record.name)
@@ -114,7 +114,7 @@ class Program:
                 return values[value]
             if isinstance(value, Named):
                 return _dtype(value)
-            if isinstance(value, float) and self._scalar_dtype:  # as a kernel has it that compares it with tensors
+            if isinstance(value, float) and self._scalar_dtype:  # as in kernels that compare it with tensors
                 return float(rounded(torch.tensor(value, dtype=torch.float64), self._scalar_dtype))
             return value
 
@@ -139,7 +139,7 @@ class Program:
 
     @property
     def dim(self) -> Any:
-        """The axis or axes of a function along some: by keyword or the second argument; the last by default."""
+        """Return the axis or axes of a function: by keyword or the second argument; the last by default."""
         args, kwargs = self._candidate.args, self._candidate.kwargs
         value = kwargs.get("dim", args[1] if len(args) > 1 else None)
         return -1 if value is None else value
@@ -171,7 +171,7 @@ def _dtype(named: Named) -> Any:
 
 
 def _flat(found: Any) -> Outputs:
-    """Outputs by path; a single one is the first."""
+    """Return outputs by path; a single one is the first."""
     made: Outputs = {}
 
     def walk(value: Any, path: Path) -> None:

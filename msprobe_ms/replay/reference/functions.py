@@ -19,7 +19,7 @@ Tensor = Any
 
 
 def cross_entropy(x: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
-    """PyTorch's, without the arguments that it deprecates."""
+    """PyTorch's function, without deprecated arguments."""
     options = _loss_options(args, kwargs)
     smoothing = options.pop("label_smoothing", 0.0)
     if weight is None or target.is_floating_point():
@@ -37,7 +37,7 @@ def cross_entropy(x: Tensor, target: Tensor, weight: Tensor = None, *args: Any, 
 
 
 def nll_loss(log_p: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
-    """PyTorch's, written out, for there the weight has no derivative; a mean is weighted."""
+    """PyTorch's function, by its formula, because its weight has no derivative there; a mean is weighted."""
     options = _loss_options(args, kwargs)
     axis = 1 if log_p.dim() > 1 else 0
     ignored = target == options.get("ignore_index", -100)
@@ -61,7 +61,7 @@ def _reduced(loss: Tensor, weights: Tensor, reduction: str) -> Tensor:
 
 
 def cast(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
-    """x in the recorded dtype; float64 where that is a floating one, for rounding comes last."""
+    """x in the recorded dtype; float64 for a floating one, because only results are rounded."""
     if "float" in recorded.dtype:
         return x.double() if not x.is_floating_point() else x.clone()
     if recorded.dtype == "bool":
@@ -106,7 +106,7 @@ def batch_norm(
     momentum: Any = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """y = (x - mean) / sqrt(var + eps) * weight + bias; the running statistics stay as they are."""
+    """y = (x - mean) / sqrt(var + eps) * weight + bias; the running statistics are not changed."""
     axes = [0, *range(2, x.dim())]
     shape = [1, -1, *([1] * (x.dim() - 2))]
     if training or running_mean is None:
@@ -176,7 +176,7 @@ def convolution(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """A convolution of as many axes as the weight has; `padding` may be a (before, after) for each axis."""
+    """A convolution with the axes of the weight; `padding` may be a (before, after) for each axis."""
     axes = weight.dim() - 2
     if weight.dim() == 4 and x.dim() == 3:  # MindSpore's Conv1d
         weight, axes = weight.squeeze(2), 1
@@ -222,7 +222,7 @@ def avg_pool(
 
 
 def adaptive_avg_pool(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
-    """The mean of each of as many windows as the output has."""
+    """The mean of each window, of which there is one for each output element."""
     functions = (functional.adaptive_avg_pool1d, functional.adaptive_avg_pool2d, functional.adaptive_avg_pool3d)
     function: Any = functions[x.dim() - 3]
     return function(x, recorded.shape[2:])
@@ -236,12 +236,12 @@ def nan_to_num(x: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 
 
 def hinge_embedding_loss(x: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """PyTorch's; targets are 1 or -1, and stay so when inputs are moved a little."""
+    """PyTorch's function; targets are 1 or -1, also when inputs are changed slightly."""
     return functional.hinge_embedding_loss(x, target.round(), *args, **kwargs)
 
 
 def cosine_embedding_loss(x1: Tensor, x2: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """PyTorch's, likewise."""
+    """PyTorch's function, with the same targets."""
     return functional.cosine_embedding_loss(x1, x2, target.round(), *args, **kwargs)
 
 
@@ -262,13 +262,13 @@ def lstm_layer(
 def dynamic_lstm(
     x: Tensor, state: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor = None, b_hh: Tensor = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """`lstm_layer` as MindSpore's inner cell has its arguments."""
+    """`lstm_layer` with the arguments of MindSpore's inner cell."""
     y, h, c = lstm_layer(x, state[0], state[1], w_ih, w_hh, b_ih, b_hh)
     return y, (h.unsqueeze(0), c.unsqueeze(0))
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """`torch.einsum`; operands as one list or one by one."""
+    """`torch.einsum`; operands as one list or separate arguments."""
     is_list = len(operands) == 1 and isinstance(operands[0], (tuple, list))
     return torch.einsum(equation, *(operands[0] if is_list else operands))
 

@@ -26,7 +26,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
 
 
 def getitem(x: Tensor, index: Any, *, recorded: Recorded) -> Tensor:
-    """x[index]; a record does not tell the tuple (0, 1) from the list [0, 1], but its shape does."""
+    """x[index]; records do not distinguish the tuple (0, 1) from the list [0, 1], but the shape of the output does."""
     try:
         found = x[index]
         if tuple(found.shape) == recorded.shape or not isinstance(index, tuple):
@@ -55,18 +55,18 @@ def embedding(
 
 
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Elements of an axis by an index of any shape, whose axes take its place."""
+    """Elements of an axis by an index of any shape, whose axes replace it."""
     dim = dim % max(x.dim(), 1)
     return x.index_select(dim, index.reshape(-1)).reshape(*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
 
 
 def gather_nd(x: Tensor, indices: Tensor) -> Tensor:
-    """x at the positions that the last axis of the indices holds."""
+    """x at the positions in the last axis of the indices."""
     return x[tuple(indices.unbind(-1))]
 
 
 def slice_of(x: Tensor, begin: Sequence[int], size: Sequence[int]) -> Tensor:
-    """As many elements of each axis from the first on; -1: all that are left."""
+    """`size` elements of each axis from `begin` on; -1: all remaining ones."""
     return x[tuple(slice(b, None if n == -1 else b + n) for b, n in zip(begin, size, strict=True))]
 
 
@@ -103,7 +103,7 @@ def strided_slice(
 
 
 def scatter_nd(indices: Tensor, updates: Tensor, shape: Sequence[int]) -> Tensor:
-    """Zeros with the updates added where the last axis of the indices says."""
+    """Zeros with the updates added at the positions in the last axis of the indices."""
     return scatter_nd_add(torch.zeros(tuple(shape), dtype=updates.dtype), indices, updates)
 
 
@@ -118,7 +118,7 @@ def scatter_nd_sub(x: Tensor, indices: Tensor, updates: Tensor, use_locking: Any
 
 
 def scatter_nd_update(x: Tensor, indices: Tensor, updates: Tensor, use_locking: Any = None) -> Tensor:
-    """x with the updates in place of what was there."""
+    """x with the updates instead of its elements at these positions."""
     return x.index_put(tuple(indices.unbind(-1)), updates)
 
 

@@ -39,12 +39,12 @@ class Slices(Leaf):
 
     @cached_property
     def array(self) -> Array:
-        """The elements of the slices."""
+        """Return the elements of the slices."""
         return np.take(self.of.loaded(), self.places, self.axis)
 
 
 def size_of(call: RecordedCall) -> int:
-    """Elements of all tensors of a call."""
+    """Return the number of elements of all tensors of a call."""
     tensors = [*leaves([call.args, call.kwargs]), *call.parameters.values(), *call.outputs.values()]
     return sum(math.prod(leaf.shape) for leaf in tensors)
 
@@ -82,7 +82,7 @@ def sample(call: RecordedCall, operation: Operation, candidate: Candidate, whole
 
 
 def _axis(shape: tuple[int, ...], operation: Operation, candidate: Candidate) -> int | None:
-    """The axis whose slices are computed by themselves: the longest that the operation allows."""
+    """Return the axis whose slices are computed separately: the longest that the operation allows."""
     if operation.kind is Kind.ELEMENTWISE:
         allowed = range(len(shape))
     elif operation.name in _LAST_AXIS and not _is_over_other_axes(shape, candidate):
@@ -108,7 +108,7 @@ def _is_over_other_axes(shape: tuple[int, ...], candidate: Candidate) -> bool:
 
 
 def _spread(size: int, count: int) -> Array:
-    """`count` places, from the first to the last."""
+    """Return `count` places, from the first to the last."""
     return np.unique(np.linspace(0, size - 1, count).astype(np.int64))
 
 
@@ -131,7 +131,7 @@ class Product:
 
 
 def large_product(candidate: Candidate) -> Product | None:
-    """A candidate as a product of two matrices (not of batches of them); None for any other, and for a small one."""
+    """Return a candidate as a product of two matrices (not batches); None for other candidates, and small ones."""
     name = candidate.name.rpartition(".")[2].strip("_")
     if name not in ("matmul", "mm", "linear"):
         return None
@@ -159,7 +159,7 @@ class Rows(Leaf):
 
     @cached_property
     def array(self) -> Array:
-        """The elements of the rows."""
+        """Return the elements of the rows."""
         return self.of.loaded().reshape(-1, self.shape[-1])[self.places]
 
 
@@ -189,7 +189,7 @@ def sampled(call: RecordedCall, candidate: Candidate) -> tuple[Reference, ...]:
 
 
 def _of_rows(record: Leaf, left: Tensor, right: Tensor, bias: Leaf | None = None) -> Reference:
-    """Rows of left @ right + bias, whose sensitivity is sqrt(left^2 @ right^2 + bias^2 + value^2)."""
+    """Return rows of left @ right + bias, whose sensitivity is sqrt(left^2 @ right^2 + bias^2 + value^2)."""
     places = _spread(left.shape[0], min(ROWS, left.shape[0]))
     if math.prod(record.shape) != left.shape[0] * right.shape[1] or not record.shape:
         raise CannotReplay(Cause.OTHER_SHAPE, record.record.name)

@@ -34,13 +34,13 @@ _HADAMARD = np.array([[1 - 2 * (bin(i & j).count("1") % 2) for j in range(PATTER
 
 
 def of_squares(function: Function, inputs: Sequence[Tensor], values: Sequence[Tensor], factor: float) -> list[Tensor]:
-    """S of a bilinear function."""
+    """Return S of a bilinear function."""
     squares = function([x.square() for x in inputs])
     return [(square.abs() * factor + value.square()).sqrt() for square, value in zip(squares, values, strict=True)]
 
 
 def of_moved(values: Sequence[Tensor]) -> list[Tensor]:
-    """S of what is only moved."""
+    """Return S of elements that are only moved."""
     return [value.abs() * 2**0.5 for value in values]
 
 
@@ -75,7 +75,7 @@ def _add(squares: Sequence[Tensor], moved: Sequence[Tensor], values: Sequence[Te
 
 
 def summed_to(square: Tensor, shape: Sequence[int]) -> Tensor:
-    """Squares summed over the axes along which an input was expanded."""
+    """Return squares summed over the axes along which an input was expanded."""
     return square.sum_to_size(tuple(shape)) if tuple(square.shape) != tuple(shape) else square
 
 
@@ -84,7 +84,7 @@ _SMALL = 1 << 14
 
 
 def _columns(shape: tuple[int, ...], seed: int) -> tuple[Any, Any]:
-    """For every element a column of the patterns, neighbours along any axis having different ones, and a sign."""
+    """Return a column of the patterns for each element, different for neighbors along any axis, and a sign."""
     column: Any = np.full((1,) * len(shape), seed, np.int64)
     for axis, size in enumerate(shape):
         steps = np.arange(size) * (2 * axis + 1)

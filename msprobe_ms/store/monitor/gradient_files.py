@@ -105,9 +105,9 @@ def read_direction(folder: Path, step: int, name: str) -> Array:
     DumpError if there is none, or it cannot be read.
     """
     path = direction_path(folder, step, name)
-    in_torch = direction_path(folder, step, name, ".pt")
-    if not path.exists() and in_torch.exists():
-        return load_pt(in_torch)
+    as_pt = direction_path(folder, step, name, ".pt")
+    if not path.exists() and as_pt.exists():
+        return load_pt(as_pt)
     if not path.exists():
         raise DumpError(f"{path}: the signs of this gradient are missing; collect both sides with grad_level L1 or L2")
     return load_npy(path)

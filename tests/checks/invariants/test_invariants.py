@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from story import Rank, tensor, value, write
+from story import Rank, group, tensor, value, write
 
 from msprobe.checks.invariants.judgement import Status, Why
 from msprobe.checks.invariants.table import ROWS
@@ -94,14 +94,78 @@ def summed(mean):
     return {"Max": mean + 1.0, "Min": mean - 1.0, "Mean": float(mean), "Norm": 2.0 * abs(mean)}
 
 
-@pytest.mark.parametrize(("after", "is_wrong"), [(5, False), (2.5, False), (6, True), (-5, True)])
-def test_a_reduction_by_statistics(tmp_path, after, is_wrong):
-    """Of means 2 and 3 the sum's is 5, the mean's 2.5."""
+def operation(name):
+    return {"type": "reduction", "value": name}
+
+
+UNKNOWN = None
+"""What is recorded for an operation by dumps that do not record it."""
+
+
+@pytest.mark.parametrize(
+    ("operations", "after", "is_wrong"),
+    [
+        *[([], 5, False), ([], 2.5, True), ([], 6, True), ([], -5, True)],
+        *[([UNKNOWN], 5, False), ([UNKNOWN], 2.5, False), ([UNKNOWN], 6, True), ([UNKNOWN], -5, True)],
+        *[([operation("sum")], 5, False), ([operation("sum")], 2.5, True)],
+        *[([value("sum")], 5, False), ([value("sum")], 2.5, True)],
+        *[([operation("avg")], 5, True), ([operation("avg")], 2.5, False)],
+        *[([operation("max")], 3, False), ([operation("max")], 5, True)],
+        *[([operation("min")], 2, False), ([operation("min")], 3, True)],
+    ],
+)
+def test_a_reduction_by_statistics(tmp_path, operations, after, is_wrong):
+    """Of means 2 and 3 the sum's is 5, the mean's 2.5; the greatest element is 4, the smallest 1."""
     made = {
-        n: Rank().call(REDUCE.format(0), [tensor(n + 2) | summed(n + 2)], [tensor(0) | summed(after)]) for n in (0, 1)
+        n: Rank().call(REDUCE.format(0), [tensor(n + 2) | summed(n + 2), *operations], [tensor(0) | summed(after)])
+        for n in (0, 1)
     }
     write(tmp_path, made)
     assert bool(violated("reductions", tmp_path)) is is_wrong
+
+
+def part(mean, norm, high, low, shape=(2, 2)):
+    return tensor(0, shape=shape) | {"Max": high, "Min": low, "Mean": mean, "Norm": norm}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "means", "is_wrong"),
+    [
+        *[({}, (4.0, 6.0), False), ({}, (4.0, 7.0), True), ({}, (2.0, 3.0), True)],
+        *[({"op": operation("avg")}, (2.0, 3.0), False), ({"op": operation("avg")}, (4.0, 6.0), True)],
+    ],
+)
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_scattered_reduction_by_statistics(tmp_path, keywords, means, is_wrong, is_listed):
+    """The inputs have the means 2 and 3, so the parts of the sum, of equal sizes, have 5 on average."""
+    made = {}
+    for n in (0, 1):
+        before = part(n + 2.0, 5.0, n + 4.0, 0.0 + n, (8,))
+        if is_listed:
+            half = part(n + 2.0, 5.0 / 2**0.5, n + 4.0, 0.0 + n)
+            before = [half, half]
+        after = part(means[n], 3.5, means[n], means[n] / 2)
+        name = f"Distributed.{'reduce_scatter' if is_listed else 'reduce_scatter_tensor'}.0.forward"
+        made[n] = Rank().call(name, [tensor(0), before], [after, before], group=group(0, 1), **keywords)
+    write(tmp_path, made)
+    assert bool(violated("reductions", tmp_path)) is is_wrong
+    assert statuses("reductions", tmp_path) <= {Status.HOLDS, Status.VIOLATED}
+
+
+@pytest.mark.parametrize(("second", "is_wrong"), [([33.0, 44.0], False), ([33.0, 45.0], True), ([11.0, 22.0], True)])
+def test_a_scattered_reduction_by_tensors(tmp_path, second, is_wrong):
+    """1, 2, 3, 4 and 10, 20, 30, 40 have the sum 11, 22 on the first rank of the group, and 33, 44 on the second."""
+    inputs, results = [[1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0]], [[11.0, 22.0], second]
+    for rank in (0, 1):
+        arrays = [np.float32(inputs[rank])], [np.float32(results[rank])]
+        saved(tmp_path, "Distributed.reduce_scatter_tensor.0.forward", *arrays, rank=rank)
+    assert bool(violated("reductions", tmp_path)) is is_wrong
+    assert statuses("reductions", tmp_path) <= {Status.HOLDS, Status.VIOLATED}
+
+
+def test_a_reduction_by_another_operation_is_not_judged(tmp_path):
+    write(tmp_path, {n: Rank().call(REDUCE.format(0), [n + 1, operation("band")], [9]) for n in range(2)})
+    assert statuses("reductions", tmp_path) == {Status.UNJUDGED}
 
 
 def test_a_reduction_whose_results_differ(tmp_path):
@@ -140,9 +204,9 @@ def test_nothing_moves_or_a_step_is_missing(tmp_path, second, bias):
 # Calls, with their tensors.
 
 
-def saved(tmp_path, name, inputs, outputs, **arguments):
+def saved(tmp_path, name, inputs, outputs, *, rank=0, **arguments):
     """A call of task tensor, in a dump of its own."""
-    folder = tmp_path / "step0" / "rank0"
+    folder = tmp_path / "step0" / f"rank{rank}"
 
     def record(place, array):
         array = np.asarray(array)
@@ -156,8 +220,8 @@ def saved(tmp_path, name, inputs, outputs, **arguments):
     made |= {f"output.{n}": record(f"output.{n}", each) for n, each in enumerate(outputs)}
     ins = [entry for place, (entry, _) in made.items() if place.startswith("input")]
     outs = [entry for place, (entry, _) in made.items() if place.startswith("output")]
-    rank = Rank().call(name, [*ins, *(value(each) for each in arguments.pop("values", ()))], outs)
-    rank.write(folder, framework="pytorch", task="tensor")
+    dump = Rank().call(name, [*ins, *(value(each) for each in arguments.pop("values", ()))], outs)
+    dump.write(folder, framework="pytorch", task="tensor")
     (folder / "dump_tensor_data").mkdir()
     for entry, array in made.values():
         np.save(folder / "dump_tensor_data" / entry["data_name"], array)

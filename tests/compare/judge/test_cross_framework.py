@@ -7,7 +7,7 @@ import pytest
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.standard import ACROSS, STANDARDS, allowed_across
 from msprobe.compare.judge.cross_framework import combined, errors_by_elements, errors_by_statistics, judge_errors
-from msprobe.compare.judge.verdict import judge_value_across
+from msprobe.compare.judge.verdict import Cause, judge_value, judge_value_across
 from msprobe.compare.measure.tensors import measure
 from msprobe.store.record import Record, Statistics
 
@@ -151,3 +151,12 @@ class TestValues:
 
     def test_nothing_is_not_zero(self):
         assert judge_value_across(value(None, kind="null"), value(0)).grade == "error"
+
+    def test_an_operation_of_a_reduction_is_compared_where_both_sides_record_it(self):
+        operation, unknown = value("avg", type_name="reduction"), value(None, kind="null")
+        assert judge_value_across(value("avg", type_name="str"), operation)
+        assert judge_value_across(value("sum", type_name="str"), operation).grade == "error"
+        for pair in ((operation, unknown), (unknown, operation)):
+            for judge in (judge_value, judge_value_across):
+                assert judge(*pair).grade == "unjudged"
+                assert judge(*pair).cause is Cause.NOT_COLLECTED

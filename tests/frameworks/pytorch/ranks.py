@@ -41,6 +41,10 @@ def exchange():
     y = x * 2
     handle.wait()
     lost = dist.all_reduce(y, async_op=True)
+    operations = dist.ReduceOp.MAX, dist.ReduceOp(dist.ReduceOp.PRODUCT)
+    for operation in operations:
+        dist.all_reduce(x + RANK, operation)
+    dist.reduce_scatter(torch.zeros(2), [x, x * 2], op=dist.ReduceOp.MIN)
     peer = 1 - RANK
     sent, got = torch.full((1,), float(RANK)), torch.zeros(1)
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, peer), dist.P2POp(dist.irecv, got, peer)]):

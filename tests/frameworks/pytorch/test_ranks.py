@@ -64,6 +64,16 @@ def test_a_collective_has_its_arguments_before_and_its_results_after_the_exchang
         assert reports[rank]["exchange"] == [[3.0, 3.0], [[3.0, 3.0], [4.0, 4.0]], [12.0, 12.0], [1.0 - rank]]
 
 
+def test_the_operation_of_a_reduction_is_recorded(two):
+    for rank in (0, 1):
+        calls = data(two[0] / "exchange", rank)["data"]
+        found = [calls[f"Distributed.all_reduce.{n}.forward"]["input_args"][1] for n in (2, 3)]
+        assert found == [{"type": "reduction", "value": name} for name in ("max", "prod")]
+        scattered = calls["Distributed.reduce_scatter.0.forward"]
+        assert scattered["input_kwargs"] == {"op": {"type": "reduction", "value": "min"}}
+        assert scattered["output"][0]["Max"] == (3.0, 6.0)[rank], "the smallest of both ranks, which are equal"
+
+
 def test_a_call_that_was_not_waited_for_says_so(two):
     dump = data(two[0] / "exchange", 0)
     assert dump["data"]["Distributed.all_reduce.1.forward"]["missing"] == ["output"]
