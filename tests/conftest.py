@@ -72,6 +72,7 @@ MARKERS = {
     "turns(word, n)": "of the tests with this word n are run, others for each commit; all with --all-cases",
     "sample(n)": "n of the test's cases are run, spread evenly, others for each commit; all with --all-cases",
     "part(n)": "of the file's tests one in n is run, others for each commit; all with --all-cases",
+    "always": "not left out by the file's `part`",
 }
 
 
@@ -124,6 +125,10 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))
 
 
+_WHOLE = ("sample", "turns", "always")
+"""Markers of tests that `part` does not leave out."""
+
+
 def not_sampled(items, seed):
     """Return the tests that only `make verify` runs."""
     cases, files, left = {}, {}, {item for item in items if item.get_closest_marker("verify")}
@@ -134,7 +139,7 @@ def not_sampled(items, seed):
             cases.setdefault((item.parent, item.originalname), (marker.args[0], []))[1].append(item)
         if marker := item.get_closest_marker("turns"):
             cases.setdefault(marker.args, (marker.args[1], []))[1].append(item)
-        if (marker := item.get_closest_marker("part")) and not any(map(item.get_closest_marker, ("sample", "turns"))):
+        if (marker := item.get_closest_marker("part")) and not any(map(item.get_closest_marker, _WHOLE)):
             files.setdefault(item.path, (marker.args[0], []))[1].append(item)
     cases |= {(path.name, "part"): (-(-len(every) // n), every) for path, (n, every) in files.items()}
     for (group, name), (count, every) in cases.items():

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
+pytestmark = pytest.mark.part(2)
+
 SAMPLES = Path(__file__).parent / "samples"
 DUMPS = SAMPLES / "8.1.1" / "dumps"
 TARGET, GOLDEN = str(DUMPS / "msp_mix_stat" / "step0"), str(DUMPS / "ms_mix_stat" / "step0" / "rank")

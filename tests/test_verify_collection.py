@@ -105,6 +105,7 @@ def test_a_parameter_that_collecting_changes_is_named_with_its_step(verify):
     assert code == 1
 
 
+@pytest.mark.always
 def test_a_random_number_that_collecting_draws_is_found_without_a_network(verify):
     here = "if is_collecting() and step == 2: random.random(); np.random.rand(); ms.manual_seed(2)"
     code, out, _ = verify("train.py", here=here, old="start(net)", new="start()")

@@ -198,6 +198,7 @@ def test_start_and_stop_may_alternate_within_a_step(tmp_path):
     ]
 
 
+@pytest.mark.always
 def test_micro_batches_stand_one_behind_the_other(tmp_path):
     net, debugger = Two(), collector(tmp_path)
     gradient = ms.value_and_grad(net, None, net.trainable_params())

@@ -9,6 +9,8 @@ import pytest
 
 from msprobe.cli import main
 
+pytestmark = pytest.mark.part(2)
+
 NAME = "Functional.relu.0.forward"
 
 

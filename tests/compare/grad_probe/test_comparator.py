@@ -11,6 +11,8 @@ from msprobe import GradComparator
 from msprobe.base import log
 from msprobe.base.errors import DumpError, UsageError
 
+pytestmark = pytest.mark.part(2)
+
 HEADERS = ["param_name,max,min,norm,shape", "Param_name,Max,Min,Norm,Shape"]
 
 
@@ -92,6 +94,7 @@ def test_a_parameter_that_comes_later_has_nan_before(tmp_path):
     assert rows(tmp_path / "out")[2] == ["late", "nan", "1.0"]
 
 
+@pytest.mark.always
 def test_an_empty_tensor_is_zero_and_has_no_weight(tmp_path):
     steps = {0: {"empty": np.zeros((0, 3), bool), "w": [True, False]}}
     GradComparator.compare(write(tmp_path / "a", steps), write(tmp_path / "b", steps), tmp_path / "out")

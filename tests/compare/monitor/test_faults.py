@@ -13,6 +13,8 @@ from msprobe.compare.monitor.report import lines
 from msprobe.compare.monitor.unjudged import Reason, Unjudged
 from msprobe.findings.catalogue import monitor as stages
 
+pytestmark = pytest.mark.part(2)
+
 CASES = {
     # name: stage, target ("" for any), ranks, cause, how many leave at least
     "rate": (stages.AFTER_UPDATE, "", ALL, Cause.UPDATE_OF_ALL, 6),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from openpyxl import load_workbook
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 GENERATE, REFERENCE, UPDATE = "actor_generate_sequences", "reference_compute_log_prob", "actor_update"
 BEGINS = "the difference starts here: the keys prompts and responses that the stage reads agree"
@@ -236,6 +236,7 @@ def test_weights_that_differ_in_two_stages_of_a_model_begin_once(roots, compare)
     assert not [line for line in lines if line.startswith("another difference: ")]
 
 
+@pytest.mark.always
 @pytest.mark.parametrize(("differing", "role"), [("advantages", "received"), ("ref_log_prob", "begins")])
 def test_returns_that_were_not_saved_follow_advantages(differing, role, roots, changed, compare):
     """The critic's update reads values, which agree, and returns, which the code that makes advantages makes."""

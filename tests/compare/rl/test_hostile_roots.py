@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 UPDATE = "actor_update"
 

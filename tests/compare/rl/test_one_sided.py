@@ -8,6 +8,8 @@ import pytest
 from msprobe.cli import main
 from msprobe.mindspore.compare.ms_compare import ms_compare
 
+pytestmark = pytest.mark.part(2)
+
 REFERENCE, UPDATE = "reference_compute_log_prob", "actor_update"
 
 

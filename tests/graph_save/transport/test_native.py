@@ -231,6 +231,7 @@ def test_records_made_in_c_are_those_made_of_arrays():
     assert reports.library.count_records() - before == len(SENT)
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("takes_records", [True, False])
 def test_what_is_no_record_is_the_memory_of_the_tensor(takes_records):
     tensors = received(takes_records)
