@@ -112,7 +112,7 @@ def _is_in(value: object, tensor: Record) -> bool:
 
 
 def judge_structure(target: Record, golden: Record, relation: Relation) -> Verdict | None:
-    """What two tensors look like before any element is read; None where shape and dtype agree.
+    """Return the verdict if shapes or dtypes of two tensors differ; None if they agree.
 
     Two frameworks commonly use other widths of a dtype (indices in int32 and int64), so families are compared.
     """
@@ -124,7 +124,7 @@ def judge_structure(target: Record, golden: Record, relation: Relation) -> Verdi
 
 
 def same_dtype(target: str, golden: str, relation: Relation) -> bool:
-    """Whether two dtypes are one; across frameworks, whether they are of one family."""
+    """Return whether two dtypes are the same; across frameworks, whether they belong to one family."""
     if target == golden:
         return True
     if relation.is_one_framework:

@@ -304,7 +304,7 @@ def default(record: OneSidedRecord) -> Partnerless | None:
     if item.part != "input" or pair is None or item.is_tensor:
         return None
     value, expected = item.columns.values.get(item.row), _expected(item, pair, record.is_ms)
-    # A default of None is worked out from the other arguments: the stride of a pooling is the kernel's size.
+    # A default of None is computed from the other arguments: the stride of a pooling is the size of the kernel.
     if expected is _UNKNOWN or (expected is None) > (value is None):
         return None
     if equal_values(value, expected):

@@ -87,8 +87,8 @@ class LawJudgement(NamedTuple):
 def judge_laws(outputs: Mapping[int, OutputIdentities], *, has_other_kernels: bool = False) -> dict[int, LawJudgement]:
     """By row of an output that a law breaks or explains; `has_other_kernels`: the two sides are of two frameworks.
 
-    A kernel that always rounds more coarsely is a property of the device if its errors average out like rounding, which
-    those of a wrong constant do not.
+    A kernel that rounds more coarsely throughout is a property of the device, as long as its errors average out like
+    rounding: a wrong constant does not.
     """
     golden_off: dict[Hashable, float] = defaultdict(float)
     coarse: dict[Hashable, float] = {}
@@ -268,7 +268,7 @@ def amplifications(
         kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
         own, one = own_of[name], firsts[name]
         if one.rounds_inside and (one.is_backward or not one.is_product):
-            # Another framework's functions may be others backward than forward.
+            # Functions of another framework may differ in backward and not in forward.
             is_bound = one.is_backward and not has_other_kernels
             most = min(products, forward.get(one.function, math.inf) if is_bound else math.inf)
             own = min(own, max(_KERNELS * most, least_of[name], ACROSS if has_other_kernels else 0.0))

@@ -155,7 +155,7 @@ class _Judging:
             without = self._unrecorded.rows_without_effect
             died_out = dying_out(aligned, self._states, unmatched, self._made_of, inside, self._outputs, without)
         elif not (aligned.has_other_kernels or self._limits.is_exact):
-            # The runs are equal to the bit: so is what unrecorded code made of these.
+            # The runs are bitwise equal, and so are the results of unrecorded code for these.
             in_order = sorted(self._unrecorded.rows_without_effect)
             died_out = DiedOut(dict.fromkeys(in_order, NoConsequence.AGREES))
             states[list(died_out.harmless)] = State.HARMLESS
@@ -211,7 +211,7 @@ class _Judging:
         return max((aligned.event_at[aligned.pairs.call_of.item(pair)].at for pair in made - {-1}), default=-1)
 
     def _of_one_side(self) -> tuple[Mapping[int, Rounding], Mapping[int, Constant]]:
-        """The casts and the constants of calls that one side alone makes."""
+        """Return the casts and the constants of calls that only one side makes."""
         if not self._aligned.has_other_kernels and not any(self._aligned.unmatched_place):
             return {}, {}
         from .lone_leaves import differing_constants  # here: most runs of one framework make the same calls
@@ -334,8 +334,8 @@ class _Judging:
     # Inputs.
 
     def _is_of_a_block(self, row: int, event: Event) -> bool:
-        """Whether an input of a pair of cells of two frameworks says nothing of its own: what is inside is held against
-        its own inputs, and one block may begin a step later than the other, or have other arguments."""
+        """Return whether an input of a pair of cells of two frameworks is not evidence: the calls inside are judged by
+        their own inputs, and one cell may begin a step later than the other, or have other arguments."""
         if not self._aligned.has_other_kernels or event.kind != "cell":
             return False
         if event.direction == "forward" and self._aligned.are_tensors[row]:
@@ -410,7 +410,8 @@ class _Judging:
         known = before[0] | before[1]
         self._made_of[row] = tuple(known)
         if is_rewired and not self._aligned.has_other_kernels:
-            return self._state_by_size(row)  # the two calls that made it are no pair: one tensor only if they are alike
+            # the two calls that produced it are not a pair: it is the same tensor only if they are alike
+            return self._state_by_size(row)
         if propagated := max((self._upstream.propagated(side, at) for side, at in made), default=0.0):
             return self._propagated(row, propagated)
         # Calls that only move a constant of one side are not another step: the constant differs.
@@ -504,7 +505,7 @@ class _Judging:
         most = max(drift, self._rounding(row)) if is_running else drift
         if is_later and self._is_noisy and self._aligned.distance(row) <= most:
             return State.NOISE
-        # Two programs may have made it; within one framework the first parameters are equal to the bit.
+        # They may come from two programs; within one framework the first parameters are bitwise equal.
         aligned = self._aligned
         is_rounding = aligned.has_other_kernels and aligned.grades[row] == PASS and self._is_of_one_value(row)
         return State.NOISE if is_rounding else State.DIVERGENT
@@ -620,8 +621,8 @@ class _Judging:
         return State.DIVERGENT if is_beyond else self._propagated(row, received.propagated, received.is_unclear)
 
     def _is_of_diverging_layer(self, event: Event) -> bool:
-        """Of two frameworks: whether what a call received was not compared, but what the layer around it received was,
-        and is another tensor."""
+        """Return whether, between two frameworks, the inputs of a call were not compared, but the input of the layer
+        around it was, and differs."""
         if not self._aligned.has_other_kernels or not self._aligned.has_unmatched_inputs(event):
             return False
         graph = self._aligned.graphs[0]
@@ -634,13 +635,14 @@ class _Judging:
         )
 
     def _may_be_received(self, event: Event, received: Received) -> bool:
-        """Whether what a call received may explain an amplified difference: an argument that is no tensor; of two
-        frameworks by statistics also a tensor, since these say little of what one function makes of it."""
+        """Return whether the inputs of a call may explain an amplified difference: an argument that is not a tensor;
+        between two frameworks by statistics also a tensor, since statistics contain little information about the
+        function."""
         return self._has_other_arguments(event) or (self._aligned.has_other_kernels and received.propagated > 0)
 
     def _is_of_one_function(self, row: int) -> bool:
-        """Whether both sides' outputs were compared with one function: two frameworks have two, and so have two calls
-        that are not a pair."""
+        """Return whether the outputs of both sides were compared with one function: two frameworks, and two calls that
+        are not a pair, have two functions."""
         aligned = self._aligned
         return row in self._outputs.crossed or not (aligned.has_other_kernels or aligned.has_other_function(row))
 

@@ -415,7 +415,8 @@ class AlignedTensors(AlignedGraphs):
         return self._in_other_layout[row]
 
     def _difference_in_other_layout(self, row: int) -> float:
-        """Two frameworks may have the same elements in two shapes."""
+        """Return the norm of the difference of two tensors of equal size in different shapes, as two frameworks may
+        have."""
         both = self._loaded(row) if self.has_other_kernels and row not in self.pairs.notes.views else None
         return math.inf if both is None else nearest_layout(*both)
 
@@ -427,7 +428,7 @@ class AlignedTensors(AlignedGraphs):
         """Return whether it differs by no more than the outputs do (triangle inequality), unless unrecorded code wrote
         to it."""
         most = 2 * sum(map(self.difference, made))
-        if len(made) > 1 or self.has_other_kernels:  # the sum of gradients rounds, too, and so do calls of one side
+        if len(made) > 1 or self.has_other_kernels:  # the sum of gradients rounds too, and so do calls of one side
             most += rounding * self.size(row)
         return self.difference(row) <= most
 

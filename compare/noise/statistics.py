@@ -99,7 +99,7 @@ class AlignedStatistics(AlignedGraphs):
         if self.has_other_kernels:
             equal[[row for row in np.flatnonzero(equal == DIFFERENT).tolist() if self._may_be_equal(row)]] = EQUAL
         self.equal = equal.data
-        if self.has_other_kernels:  # what statistics say of single elements is as coarse as the greatest of four
+        if self.has_other_kernels:  # the greatest of four statistics limits the precision for single elements
             self.kernel_error = _SPREAD * ACROSS
         is_judged = np.asarray(self.are_tensors) & (comparison.grades != UNJUDGED)
         self.are_evidence = (is_judged & self._are_floating()).data
@@ -110,7 +110,7 @@ class AlignedStatistics(AlignedGraphs):
         moments = np.array(self.moments)
         for row, found in parts.items():
             apart[row], moments[row] = found.spread if equal[row] != EQUAL else 0.0, found.moments
-        if self.has_other_kernels:  # statistics hardly show how far parameters are apart that have drifted
+        if self.has_other_kernels:  # statistics hardly show the distance of drifted parameters
             drifted = [row for row, reasons in comparison.reasons.items() if is_open_drift(reasons)]
             apart[drifted] = np.maximum(apart[drifted], DRIFT)
         self._apart, self.moments = apart.data, moments.data
@@ -290,7 +290,7 @@ class StatisticsEvidence(OutputEvidence):
         are_judged = (np.asarray(aligned.are_known) & np.asarray(are_evidence) & ~np.asarray(aligned.is_input)).data
         for event in self._with_differing_kind():
             if aligned.has_other_kernels and aligned.has_unmatched_inputs(event):
-                continue  # another form of the call: what stands behind its inputs decides
+                continue  # another form of the call: the inputs of the calls before decide
             call = CallSummaries(aligned, aligned.sides, event)
             outputs: _Outputs | None = None
             is_quiet = self._is_quiet(event)
@@ -322,7 +322,7 @@ class StatisticsEvidence(OutputEvidence):
             changes, unchanged, has_other_kernels=aligned.has_other_kernels, are_products_equal=are_products_equal
         )
         decided = judge_laws(self._identities(by_form.values()), has_other_kernels=aligned.has_other_kernels)
-        # Where only the sum of all elements is kept, these may still differ grossly.
+        # If only the sum of all elements agrees, these may still differ grossly.
         self._laws = {
             row: law
             for row, law in decided.items()

@@ -115,7 +115,7 @@ class Distances:
     def _by_elements(self, comparison: Comparison) -> None:
         columns, rows = comparison.golden.columns, comparison.pairs.golden_rows
         for row, found in comparison.measures.items():
-            if comparison.relation.is_one_framework:  # of two frameworks shares of the scale decide
+            if comparison.relation.is_one_framework:  # between two frameworks, values relative to the scale decide
                 self.excess[row] = math.inf if found.mismatched else found.excess
             norm = columns.norm[at] if (at := int(rows[row])) >= 0 else math.nan
             self.error[row] = 0.0 if found.euclid == 0 else found.euclid / norm if norm else math.inf
