@@ -1,6 +1,6 @@
 """Why a pair of records has its verdict, no verdict, or its partner, as data. `judge/wording.py` writes the sentences.
 
-A reason of a pair that passes by its columns is never made; one of a statistic is made where somebody looks at it.
+No reason is built for a pair that passes by its columns; the reason of a statistic is built when it is shown.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The files `.vis` of msprobe 8.1: one JSON of each rank and step, made of the rows of the database."""
+"""The files `.vis` of msprobe 8.1: one JSON file for each rank and step, built from the rows of the database."""
 
 import json
 import sqlite3

@@ -73,8 +73,8 @@ def item(leaf: object, style: Style) -> Item:
         return {"value": _NOTHING}
     if not isinstance(leaf, Mapping):
         leaf = {"type": type(leaf).__name__, "value": leaf}
-    dropped, said = style.dropped, style.text if style.is_old else text
-    shown = {str(key): said(value) for key, value in leaf.items() if key not in dropped}
+    dropped, written = style.dropped, style.text if style.is_old else text
+    shown = {str(key): written(value) for key, value in leaf.items() if key not in dropped}
     shown.setdefault("data_name", _NO_FILE)
     if "group_ranks" in leaf:
         return shown
@@ -131,5 +131,5 @@ def requires_grad(columns: Columns, row: int, entries: Mapping[str, Any]) -> boo
     """Return whether a tensor requires a gradient, as far as the dump contains it; msprobe writes it with PyTorch."""
     call = columns.call_of(row)
     leaf = _leaf(entries.get(columns.names[call]), columns.part[row], columns.path_of(row))
-    said = leaf.get("requires_grad") if isinstance(leaf, Mapping) else None
-    return said if isinstance(said, bool) else None
+    found = leaf.get("requires_grad") if isinstance(leaf, Mapping) else None
+    return found if isinstance(found, bool) else None

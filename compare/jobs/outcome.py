@@ -285,10 +285,10 @@ class Outcome:
         if self.failed:
             return phrase("not compared: {cause}", cause=self.failed)
         if self.first is not None:
-            return LastLine(phrase("first wrong call"), full_phrase(self.first)).said
+            return LastLine(phrase("first wrong call"), full_phrase(self.first)).sentence
         return no_difference(
             self.is_clean, self.judged, self.unjudged, excused=self.excused, roundings_left=self.roundings_left
-        ).said
+        ).sentence
 
     def _repr_html_(self) -> str:
         """Return the answer of this job, for a notebook."""

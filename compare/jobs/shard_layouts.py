@@ -41,8 +41,8 @@ def layouts_of_shards(target: Side, golden: Side) -> Layouts | Finding | None:
     for name, each, ranks in zip(("target", "golden"), (target, golden), sides, strict=True):
         if len(ranks) > 1 and sorted(ranks) != list(range(len(ranks))):
             listed = join_names([str(rank) for rank in sorted(ranks)], _MAX_RANKS)
-            said = NOT_NUMBERED.sentence(side=name, ranks=listed)
-            return Finding(NOT_NUMBERED, Place(str(each.path)), said, fields={"side": name, "ranks": sorted(ranks)})
+            message = NOT_NUMBERED.sentence(side=name, ranks=listed)
+            return Finding(NOT_NUMBERED, Place(str(each.path)), message, fields={"side": name, "ranks": sorted(ranks)})
     first, second = (Layout(len(ranks), len(ranks)) for ranks in sides)
     return Layouts(first, second)
 

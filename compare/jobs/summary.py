@@ -111,10 +111,10 @@ class RequestResult:
         Before it are the findings of merging; these are the answer if nothing else is wrong.
         """
         is_answer = self.first is None and not self.copies_agree
-        said = [terminal_line(finding.reason) for finding in self.of_merging]
-        yield from () if is_answer else said
+        messages = [terminal_line(finding.reason) for finding in self.of_merging]
+        yield from () if is_answer else messages
         yield from self._compared()
-        yield from said if is_answer else ()
+        yield from messages if is_answer else ()
 
     @property
     def of_merging(self) -> list[Finding]:
@@ -136,7 +136,7 @@ class RequestResult:
         left = [one for outcome in self.outcomes for one in outcome.roundings_left]
         return no_difference(
             self.is_clean, self.judged, self.unjudged, absent=absent, excused=self.excused, roundings_left=left
-        ).said
+        ).sentence
 
     @property
     def excused(self) -> ExcusedCounts | None:

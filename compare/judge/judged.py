@@ -110,7 +110,7 @@ class Comparison:
     `grades` (indices into `verdict.GRADES`), `causes` (into `reason.CAUSES`, `NO_CAUSE` where there is a verdict) and
     `equal` have one entry per pair of records, `reasons` an entry where a verdict needed measuring. `excess` and
     `which` are of verdicts by statistics (`measure.statistics.excesses`), `which` is -1 elsewhere. `explain` gives
-    every other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
+    every other verdict except a plain pass. `described` has the statistics of tensors whose dump does not contain them.
     `by_statistics` are the rows that these decided although tensors are compared. `explained` is, by place, why a
     call rightly has no counterpart in the other framework. `noise` is what judging along the dataflow found, where
     that was done. `excused` are the pairs that the user's own limits took out, where there are such limits.

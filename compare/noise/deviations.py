@@ -85,7 +85,7 @@ class LawJudgement(NamedTuple):
 
 
 def judge_laws(outputs: Mapping[int, OutputIdentities], *, has_other_kernels: bool = False) -> dict[int, LawJudgement]:
-    """By row of an output that a law breaks or explains; `has_other_kernels`: the two sides are of two frameworks.
+    """Return, by row, judgements of the outputs that break a law or are explained by one.
 
     A kernel that rounds more coarsely throughout is a property of the device, as long as its errors average out like
     rounding: a wrong constant does not.
@@ -240,9 +240,12 @@ def amplifications(
     has_other_kernels: bool = False,
     are_products_equal: bool = False,
 ) -> dict[int, Amplification]:
-    """By row: every pair of outputs judged among those of its kind, and beside those that are `unchanged`.
-    `has_other_kernels` as in `judge_laws`. `are_products_equal`: no forward product is among the changes, and the
-    products that were compared are equal to the bit, so that no product rounds more coarsely on one side."""
+    """Return, by row, how every output amplifies differences, compared with the others of its kind.
+
+    `unchanged` are the outputs of each kind that do not differ. `has_other_kernels` as in `judge_laws`.
+    `are_products_equal`: no forward product is among the changes, and the products that were compared are bitwise
+    equal, so that no product rounds more coarsely on one side.
+    """
     kinds: dict[Hashable, list[int]] = defaultdict(list)
     for row, change in changes.items():
         kinds[change.kind].append(row)

@@ -198,8 +198,8 @@ def _merge_steps(sides: Sequence[_Side], steps: Iterable[Sequence[Step]], root: 
 
 def _without_stacks(side: str, step: Step, copy: int, layout: Layout) -> Finding:
     where = phrase("{side}{place}", side=side, place=_place(step, copy, layout))
-    said = phrase("merged {where}: {said}", where=where, said=kinds.NO_STACKS.sentence())
-    return Finding(kinds.NO_STACKS, Place(side, step=step.step), said, fields={"side": side, "copy": copy})
+    message = phrase("merged {where}: {message}", where=where, message=kinds.NO_STACKS.sentence())
+    return Finding(kinds.NO_STACKS, Place(side, step=step.step), message, fields={"side": side, "copy": copy})
 
 
 def _findings(tally: Tally, side: str, step: Step, copy: int, layout: Layout) -> Iterator[Finding]:
@@ -215,11 +215,11 @@ def _findings(tally: Tally, side: str, step: Step, copy: int, layout: Layout) ->
         is_call = kind in (kinds.NOT_ON_ALL_RANKS, kinds.ON_SEVERAL_STAGES)
         one, several = ("{number} call", "{number} calls") if is_call else ("{number} value", "{number} values")
         n = phrase(one if len(found) == 1 else several, number=len(found))
-        said = kind.sentence(n=n, first=first, apart=f"{found[0].distance:.3g}")
+        message = kind.sentence(n=n, first=first, apart=f"{found[0].distance:.3g}")
         yield Finding(
             kind,
             Place(found[0].call, record=found[0].place, step=step.step, rank=_only(found[0].ranks)),
-            phrase("merged {where}: {said}", where=where, said=said),
+            phrase("merged {where}: {message}", where=where, message=message),
             fields=_fields(side, copy, found[0]) | {"places": len(found)},
         )
 
@@ -229,14 +229,14 @@ def _suspects(tally: Tally, side: str, step: Step, copy: int, layout: Layout) ->
     where = phrase("{side}{place}", side=side, place=_place(step, copy, layout))
     for note in tally.findings:
         if note.kind is kinds.SHARD_DIFFERS:
-            said = note.kind.sentence(
+            message = note.kind.sentence(
                 where=where,
                 name=f"{note.call}.{note.place}",
                 ranks=", ".join(map(str, note.ranks)),
                 apart=f"{note.distance:.3g}",
             )
             place = Place(note.call, record=note.place, step=step.step, rank=_only(note.ranks))
-            yield Finding(note.kind, place, said, fields=_fields(side, copy, note))
+            yield Finding(note.kind, place, message, fields=_fields(side, copy, note))
 
 
 def _fields(side: str, copy: int, note: MergeNote) -> dict[str, Any]:

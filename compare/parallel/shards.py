@@ -52,11 +52,11 @@ class Shard:
 
 def shard_of(record: Record, index: int) -> Shard | None:
     """Return the shard that a record describes; None without a valid description."""
-    said = record.get(KEY)
-    if not isinstance(said, dict):
+    description = record.get(KEY)
+    if not isinstance(description, dict):
         return None
-    sizes, at, whole = (_integers(said.get(key)) for key in ("mesh", "at", "shape"))
-    placements, offset = said.get("placements"), _integers(said.get("offset"))
+    sizes, at, whole = (_integers(description.get(key)) for key in ("mesh", "at", "shape"))
+    placements, offset = description.get("placements"), _integers(description.get("offset"))
     if sizes is None or at is None or whole is None or not isinstance(placements, list):
         return None
     local = shape_of(record)
@@ -68,7 +68,7 @@ def shard_of(record: Record, index: int) -> Shard | None:
         len(offset) != len(whole) or any(o + n > w for o, n, w in zip(offset, local, whole, strict=True))
     ):
         return None
-    mesh = _ranks(said, sizes)
+    mesh = _ranks(description, sizes)
     return None if mesh is None else Shard(index, record, mesh, sizes, at, tuple(placements), whole, offset)
 
 

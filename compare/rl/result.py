@@ -150,7 +150,7 @@ class FlowResult:
         left = [one for outcome in self.outcomes for one in outcome.roundings_left]
         yield no_difference(
             self.is_clean, self.judged, self.unjudged, title, excused=self.excused, roundings_left=left
-        ).said
+        ).sentence
 
 
 @dataclass(frozen=True)

@@ -45,14 +45,14 @@ BLIND: dict[Mode, str] = {
 
 
 def lines(
-    comparison: Comparison, located: Located, top: int | None = None, said: Answer | None = None
+    comparison: Comparison, located: Located, top: int | None = None, known: Answer | None = None
 ) -> Iterator[str]:
     """Yield the answer for the console: the verdict, its evidence, what was judged, and the line for scripts.
 
-    `top` is the number of further divergences, and of harmless ones, that are listed, None for the default. `said` is
+    `top` is the number of further divergences, and of harmless ones, that are listed, None for the default. `known` is
     the answer of `answer_of`, if it exists already.
     """
-    said = said or answer_of(comparison, located)
+    found = known or answer_of(comparison, located)
     number_open = sum(each.certainty == "open" for each in located.harmless)
     totals = {
         "also": len(located.findings[1:]),
@@ -60,7 +60,7 @@ def lines(
         "open": number_open,
     }
     title, judged = answer(comparison, located).title, _judged(comparison)
-    yield from lines_of(said, title, judged, limits(comparison), top, totals)
+    yield from lines_of(found, title, judged, limits(comparison), top, totals)
 
 
 def answer_of(comparison: Comparison, located: Located, most: int | None = None) -> Answer:
@@ -75,10 +75,17 @@ def answer_of(comparison: Comparison, located: Located, most: int | None = None)
     if (hint := hint_of_located(comparison, located)) is not None:
         found[0] = replace(found[0], evidence=(phrase("known cause: {what}", what=hint.text),))
     state = "differs" if found else "clean" if located.is_clean(comparison) else "unjudged"
-    line = answer(comparison, located).said
+    line = answer(comparison, located).sentence
     omitted = len(ordered) - len(found) + len(located.harmless) - len(harmless)
-    said = tuple(notes(comparison))
-    return Answer(state, line, next(iter(found), None), tuple(found[1:]), harmless, notes=said, omitted=omitted)
+    return Answer(
+        state,
+        line,
+        next(iter(found), None),
+        tuple(found[1:]),
+        harmless,
+        notes=tuple(notes(comparison)),
+        omitted=omitted,
+    )
 
 
 def _judged(comparison: Comparison) -> Iterator[Words]:
@@ -279,7 +286,7 @@ class LastLine:
     text: Words
 
     @property
-    def said(self) -> Phrase:
+    def sentence(self) -> Phrase:
         """Return both as one phrase."""
         return phrase("{title}: {text}", title=self.title, text=self.text)
 

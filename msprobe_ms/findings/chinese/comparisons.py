@@ -407,7 +407,7 @@ MESSAGES = {
     "the ranks have {number} different lists of calls{which}, as with pipeline or tensor parallelism; each is shown as recorded; to merge the ranks of a model first, give --rank-size, --tp and --pp": "各 rank 的调用列表有 {number} 种{which}，如流水线并行或张量并行；此处逐个 rank 按记录展示；指定 --rank-size、--tp、--pp（dump 数据中没有这些信息）则先合并同一模型的各 rank",
     " (ranks {ranks})": "（rank {ranks}）",
     # Ranks that were merged.
-    "merged {where}: {said}": "合并{where}：{said}",
+    "merged {where}: {message}": "合并{where}：{message}",
     "{number} call": "{number} 个调用",
     "{number} calls": "{number} 个调用",
     "{number} value": "{number} 个值",

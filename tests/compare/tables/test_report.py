@@ -359,7 +359,7 @@ def test_of_many_divergences_the_first_are_made_and_all_are_counted(compared):
     located = Located(tuple(made))
     said = answer_of(comparison, located, 10)
     assert [one.place.name for one in said.findings] == [f"call{n}" for n in range(10)]
-    (also,) = [line for line in lines(comparison, located, said=said) if line.startswith("  also: ")]
+    (also,) = [line for line in lines(comparison, located, known=said) if line.startswith("  also: ")]
     assert also.endswith(" (and 48 more, see the table)")
 
 
