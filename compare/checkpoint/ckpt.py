@@ -37,7 +37,7 @@ _CRC = b"crc_num"
 _ENCRYPTED = tuple(bytes((mode, 0x5E, 0x3A, 0x7F)) for mode in (0xD8, 0xD9, 0xDA))  # the beginning of such a file
 _TRAILER = len(_CRC) + 10
 _LONGEST = 1 << 16  # bytes of a name, a dtype or packed dims
-_MOST_AXES = 64
+_MAX_AXES = 64
 _TEXT = "str"
 
 _VARINT, _WIDE, _BYTES, _NARROW = 0, 1, 2, 5  # wire types
@@ -126,7 +126,7 @@ def _tensor(file: BinaryIO, extent: Extent, one: _Found) -> None:
             one.dtype = _text(file, part.extent)
         elif part.number == 3:
             one.pieces.append(part.extent)
-    if len(dims) > _MOST_AXES or any(n >= 1 << 63 for n in dims):
+    if len(dims) > _MAX_AXES or any(n >= 1 << 63 for n in dims):
         raise _NotProtobuf(f"a tensor of shape {dims[:8]}")
     one.dims = tuple(dims)
 

@@ -20,7 +20,7 @@ from .sheets import COLUMNS, SUMMARY, SUMMARY_COLUMNS, cells_of, summary_rows
 
 RESULT = "result.xlsx"
 
-KEPT = 1000
+MAX_ROWS_KEPT = 1000
 """Number of rows of each level that are kept for the console; the workbook has all."""
 
 Frameworks = tuple[str, str]
@@ -66,7 +66,7 @@ def compare_packs(bench: Path, cmp: Path, output: Path, watch: Callable[[Row], o
 
 def _taken(outcome: Outcome, rows: Iterator[Row], watch: Callable[[Row], object] | None) -> Iterator[Any]:
     for row in rows:
-        outcome.take(row, KEPT)
+        outcome.take(row, MAX_ROWS_KEPT)
         if watch is not None:
             watch(row)
         yield cells_of(row), row.level.value

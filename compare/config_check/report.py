@@ -11,7 +11,7 @@ from msprobe.base.verdicts import last_line as completed
 from msprobe.base.version import tool
 from msprobe.compare.tables.cells import Cell
 from msprobe.compare.tables.columns import Column
-from msprobe.compare.tables.page import LETTERS, MOST, put_table
+from msprobe.compare.tables.page import LETTERS, MAX_ROWS, put_table
 from msprobe.findings.data import as_data
 from msprobe.findings.finding import Answer, Finding, Place, Suggestion
 from msprobe.report.document import Head, Side, Table, TableSet
@@ -133,7 +133,7 @@ def report_on_packs(bench: Path, cmp: Path, output: Path) -> tuple[Report, Compa
 
     def watch(row: Row) -> None:
         rows = kept[row.checker]
-        most = 2 * MOST if row.level in (Level.ERROR, Level.WARNING) else MOST
+        most = 2 * MAX_ROWS if row.level in (Level.ERROR, Level.WARNING) else MAX_ROWS
         if len(rows) < most:
             rows.append((tuple(cells_of(row)), LETTERS.get(row.level.value, ".")))
 

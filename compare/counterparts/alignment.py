@@ -37,7 +37,7 @@ BAND = 300
 WHOLE = 4_000_000
 """Number of cells up to which the whole table is made."""
 
-MOST = 16_000_000
+MAX_CELLS = 16_000_000
 """Maximum number of cells of a band, 128 MB per table."""
 
 AMONG = 100_000
@@ -50,14 +50,14 @@ LEAST_LIKENESS = 0.5
 MARGIN = 0.9
 """Points by which a pair must exceed every alternative of its calls."""
 
-LEAST = 2.0
+MIN_SCORE = 2.0
 """Minimum points of a pair by itself."""
 
 SURPLUS, FEW = 2, 4
 """A sequence that is longer than the other's by this factor contains an additional layer: order cannot decide which
 parts correspond."""
 
-MOST_CANDIDATES, LAG = 5, 2.0
+MAX_CANDIDATES, LAG = 5, 2.0
 """Maximum number of listed candidates, and their maximum distance from the best, in points."""
 
 CANDIDATES_AMONG = 1_000_000
@@ -103,7 +103,7 @@ def align(n: int, m: int, row: Row) -> list[Aligned]:
 def _band(n: int, m: int) -> tuple[int, list[int]]:
     if n * m <= WHOLE:
         return m, [0] * n
-    width = min(m, abs(n - m) + 2 * BAND, max(2 * BAND, MOST // n))
+    width = min(m, abs(n - m) + 2 * BAND, max(2 * BAND, MAX_CELLS // n))
     return width, [min(max(0, i * m // n - width // 2), m - width) for i in range(n)]
 
 
@@ -231,7 +231,7 @@ def fill(
         for mine, theirs, in_order in _runs(evidence, left, right, phantoms):
             for pair in align(len(mine), len(theirs), Scorer(evidence, mine, theirs)):
                 a, b = mine[pair.left], theirs[pair.right]
-                enough = pair.margin >= MARGIN and pair.score >= LEAST
+                enough = pair.margin >= MARGIN and pair.score >= MIN_SCORE
                 if a in alike.left and b in alike.right:
                     doubtful[alike.left[a], alike.right[b]] = None
                 elif enough and (
@@ -272,8 +272,8 @@ def candidates(evidence: Evidence, left: list[int], right: list[int]) -> Iterato
     scorer = Scorer(evidence, mine, theirs)
     for i, a in enumerate(mine):
         scores = scorer(i, 0, len(theirs))
-        least = max(LEAST, float(scores.max()) - LAG)
-        best = [j for j in (-scores).argsort(kind="stable")[:MOST_CANDIDATES].tolist() if scores[j] >= least]
+        least = max(MIN_SCORE, float(scores.max()) - LAG)
+        best = [j for j in (-scores).argsort(kind="stable")[:MAX_CANDIDATES].tolist() if scores[j] >= least]
         if best:
             yield a, tuple(theirs[j] for j in best)
 

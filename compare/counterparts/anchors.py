@@ -13,7 +13,7 @@ from .alignment import has_surplus, with_possible_counterparts
 from .dump_view import Dataflow, Side
 from .score import WITHIN, Evidence
 
-MOST = 200
+MAX_OPEN_CALLS = 200
 """Number of open calls of a side above which no pairs are searched out of order."""
 
 
@@ -159,7 +159,7 @@ def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[i
     left, right = evidence.open(left, right)
     left = [a for a in left if evidence.target.names[a].kind == "api"]
     right = [b for b in right if evidence.golden.names[b].kind == "api"]
-    if not left or not right or max(len(left), len(right)) > MOST:
+    if not left or not right or max(len(left), len(right)) > MAX_OPEN_CALLS:
         return []
     is_whole_step = not evidence.target.leaves
     if is_whole_step and has_surplus(

@@ -27,7 +27,7 @@ from .dump_view import NONE, Dataflow, Side
 from .features import Features, close, operation_word
 from .score import WITHIN, Evidence
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 """Number of calls after one that are examined."""
 
 _LAYOUT = frozenset(operation_word(f"Tensor.{name}") for name in ("reshape", "transpose", "contiguous", "cast"))
@@ -111,7 +111,7 @@ class Roles:
         found: set[Path] = set()
         seen: set[tuple[int, Path]] = set()
         waiting: list[tuple[int, Path]] = [(call, ())]
-        while waiting and len(seen) < MOST_STEPS:
+        while waiting and len(seen) < MAX_STEPS:
             at, path = waiting.pop()
             for consumer, k in self.consumers[at]:
                 if self._side.names[consumer].kind != "api" or not self._side.tensors(consumer).outputs:

@@ -59,7 +59,7 @@ INPUTS = 3
 """Number of tensor inputs that are compared; operations rarely have more that distinguish them."""
 
 _GREATEST = 1e300
-_MOST_ELEMENTS = 2**63 - 1
+_MAX_ELEMENTS = 2**63 - 1
 
 WITH_BIAS = frozenset(("conv1d", "conv2d", "conv3d", "linear"))
 """Operations that add a bias on one side, and are followed by an addition on the other."""
@@ -160,7 +160,7 @@ class Features:
             first = tensors.outputs[0]
             self.out_shape[at] = numbers.of(first.shape)
             self.out_layout[at] = numbers.of(("layout", *sorted(n for n in first.shape if n != 1 or not is_module)))
-            self.out_size[at] = min(first.size, _MOST_ELEMENTS)
+            self.out_size[at] = min(first.size, _MAX_ELEMENTS)
             self.out[at] = _numbers(first)
             self.informative[at] = first.is_distinctive
         shapes = sorted(tensor.shape for tensor in tensors.inputs)

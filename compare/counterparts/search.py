@@ -31,7 +31,7 @@ from .score import Basis, Counterpart, Counterparts, Evidence, words
 LEAST_COMMON = 0.6
 """Share of the paired leaves below either container that must be below both."""
 
-MOST_PARTS = 8
+MAX_PARTS = 8
 """Maximum number of parts of a fused module."""
 
 ROUNDS = 4
@@ -155,7 +155,7 @@ def _with_one_input(evidence: Evidence) -> Iterator[list[int]]:
         tensors = side.tensors(at)
         if evidence.golden_of[at] == NONE and tensors.parameters and tensors.inputs:
             runs[side.outer(at), tensors.inputs[0].values].append(at)
-    yield from (run for run in runs.values() if 1 < len(run) <= MOST_PARTS)
+    yield from (run for run in runs.values() if 1 < len(run) <= MAX_PARTS)
 
 
 def _make_up(evidence: Evidence, run: list[int], b: int) -> bool:

@@ -34,7 +34,7 @@ _NO_ROW, _ASK = -1, -2
 
 _UNKNOWN_ORIGIN: tuple[Origin, int] = ("unknown", -1)
 
-_DEEPEST = 256
+_MAX_DEPTH = 256
 """Maximum depth of nested cells that are followed together; a reader cuts deeper ones."""
 
 
@@ -262,7 +262,7 @@ class Graph:
         inner, found = np.array(self._returned_inside), np.arange(len(self.columns))
         are_gradients = np.array([name.kind == "parameters_grad" for name in self.names] or [False])
         inner[are_gradients[np.asarray(self.call_of)]] = _ASK
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_DEPTH):
             following = inner[found]
             if not (are_inside := following >= 0).any():
                 break

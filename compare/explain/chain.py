@@ -17,7 +17,7 @@ from msprobe.compare.noise.pairs import AlignedGraphs, AlignedTensors
 from msprobe.compare.noise.statistics import AlignedStatistics
 from msprobe.store.record import TENSOR
 
-_MOST_RELATED = 5
+_MAX_RELATED = 5
 """Maximum number of listed records from which an input comes, and of calls that use an output."""
 
 _OF_UPDATES = DRIFT | {Why.UPDATE_DIFFERS}
@@ -171,8 +171,8 @@ def _record(aligned: AlignedGraphs, event: Event, row: int) -> RecordChain:
         comparison.reasons_at(row),
         cause,
         origins[0] if origins else "",
-        tuple(related[:_MOST_RELATED]),
-        max(0, len(related) - _MOST_RELATED),
+        tuple(related[:_MAX_RELATED]),
+        max(0, len(related) - _MAX_RELATED),
     )
 
 

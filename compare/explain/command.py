@@ -18,10 +18,10 @@ from msprobe.compare.request import Request
 
 from .chain import CallChain, chain_of
 
-_MOST_NAMES = 8
+_MAX_NAMES = 8
 """Maximum number of names in a message."""
 
-_MOST_TEXT = 200
+_MAX_TEXT = 200
 
 
 def explained(request: Request, name: str) -> tuple[CallChain, Words]:
@@ -104,8 +104,8 @@ def _place(comparison: Comparison, name: str) -> int | None:
 def _unknown(comparison: Comparison, name: str) -> str:
     known = dict.fromkeys((*comparison.target.place, *comparison.golden.place))
     alike = similar_calls(name, known)
-    names = join_names(alike or known, _MOST_NAMES)
-    word = shortened(name, _MOST_TEXT)
+    names = join_names(alike or known, _MAX_NAMES)
+    word = shortened(name, _MAX_TEXT)
     if alike:
         return translated(
             f"no call is named {word!r}; did you mean: {names}", f"没有名为 {word!r} 的调用；是否指：{names}"
@@ -120,5 +120,5 @@ def _others(tasks: list[Task], chosen: Job) -> Words:
     return phrase(
         "{number} other comparisons ({labels}): choose one with --steps and --ranks",
         number=len(labels),
-        labels=join_names(labels, _MOST_NAMES),
+        labels=join_names(labels, _MAX_NAMES),
     )

@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 _FEWEST = 3
 """Minimum number of modules without a counterpart: a whole and two parts."""
 
-_MOST_ORDERED = 4
+_MAX_ORDERED = 4
 """Number of parts up to which all orders are tried."""
 
 _NEAR = 0.2
@@ -119,7 +119,7 @@ def order_of_parts(whole: Dump, parts: Dump, call: int, calls: Sequence[int]) ->
     rows.sort(key=lambda row: math.prod(columns.shape(row) or ()))
     for row in rows:
         own = [_same_parameter(parts, part, columns.path_of(row)) for part in calls]
-        if len(own) > _MOST_ORDERED or min(own) < 0:
+        if len(own) > _MAX_ORDERED or min(own) < 0:
             continue
         try:
             all_of_it = load_tensor(whole, columns.record(row, call))

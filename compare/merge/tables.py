@@ -25,7 +25,7 @@ NEIGHBORS: dict[Mode, tuple[str, ...]] = {
 }
 """Columns of some tables in addition to the measures of their mode, which are merged on request."""
 
-_MOST_COLUMNS, _MOST_ROWS = 128, 1_048_576  # the declared size of a sheet is limited to this
+_MAX_COLUMNS, _MAX_ROWS = 128, 1_048_576  # the declared size of a sheet is limited to this
 _EMPTY_ROWS = 1000
 _UNPACKED = 16 << 30  # bytes of all sheets; they are read sequentially
 _HELD = 512 << 20  # bytes of any other part, especially texts, which openpyxl keeps in memory
@@ -125,7 +125,7 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
         titles: tuple[Cell, ...] = ()
         for sheet in book.worksheets:
             sheet.reset_dimensions()  # the declared size in a file may be anything
-            rows = sheet.iter_rows(max_row=_MOST_ROWS, max_col=_MOST_COLUMNS, values_only=True)
+            rows = sheet.iter_rows(max_row=_MAX_ROWS, max_col=_MAX_COLUMNS, values_only=True)
             head = _filled(next(rows, ()))
             if (head != titles) if titles else (NAME not in head and sheet.title == SUMMARY):
                 continue

@@ -137,7 +137,7 @@ LIMIT = 10.0
 _QUARTILES = 4.0
 """The limit of a kind that amplifies, in upper quartiles of the others of the kind."""
 
-MOST = 50.0
+MAX_AMPLIFICATION = 50.0
 """Largest ratio by which a kind amplifies noise; measured: up to 21, a softmax of masked scores."""
 
 _LOW = 0.2
@@ -281,7 +281,7 @@ def amplifications(
         ratios = [0.0] * others.outputs + [ratio for ratio, _, _ in each]
         ratios.sort()
         for row, (ratio, deviated, explained), error in zip(rows, each, owns, strict=True):
-            limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MOST)
+            limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MAX_AMPLIFICATION)
             found[row] = Amplification(ratio, limit, deviated, explained, error)
     return found
 

@@ -38,7 +38,7 @@ PASS, WARNING, ERROR, UNJUDGED = (GRADES.index(grade) for grade in ("pass", "war
 _MASKED = 1e3
 """Elements beyond this are excluded from the scale of the others, as between two frameworks: a mask of -1e9."""
 
-_MOST_AXES = 6
+_MAX_AXES = 6
 """Maximum number of axes of tensors whose axes may be permuted."""
 
 Array = NDArray[Any]
@@ -530,7 +530,7 @@ def nearest_layout(target: Array, golden: Array) -> float:
     t, g = target.astype(np.float64), golden.astype(np.float64)
     found = [float(np.linalg.norm(t.ravel() - g.ravel()))]
     t, g = t.squeeze(), g.squeeze()
-    if t.shape != g.shape and sorted(t.shape) == sorted(g.shape) and t.ndim <= _MOST_AXES:
+    if t.shape != g.shape and sorted(t.shape) == sorted(g.shape) and t.ndim <= _MAX_AXES:
         orders = (order for order in permutations(range(t.ndim)) if tuple(t.shape[at] for at in order) == g.shape)
         found += [float(np.linalg.norm(t.transpose(order) - g)) for order in orders]
     return min((one for one in found if math.isfinite(one)), default=math.inf)

@@ -35,7 +35,7 @@ from msprobe.store.record import INPUT
 from .deviations import (
     ACROSS,
     COARSE,
-    MOST,
+    MAX_AMPLIFICATION,
     NOTHING_UNCHANGED,
     SUMS,
     Amplification,
@@ -54,7 +54,7 @@ from .operation import JUMPING, STEEP, CallSummaries, Forms, ManySummaries, is_e
 from .pairs import PASS, UNJUDGED, AlignedGraphs
 from .summary import MASKED, Deviation, Summaries, Summary, deviation, deviations, summary_of_parts
 
-_KEPT = 0.3
+_MIN_SHARE = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
 
 _ADDED_UP = 1e-6
@@ -326,7 +326,7 @@ class StatisticsEvidence(OutputEvidence):
         self._laws = {
             row: law
             for row, law in decided.items()
-            if law.is_broken or law.target.law not in SUMS or self._amplified[row].ratio <= MOST
+            if law.is_broken or law.target.law not in SUMS or self._amplified[row].ratio <= MAX_AMPLIFICATION
         }
         judgements = {row: self._judgement(row) for row in changes if aligned.equal[row] == DIFFERENT}
         # If both sides have equal arguments, both are judged in the same way: one law, or one amplification.
@@ -429,12 +429,12 @@ class StatisticsEvidence(OutputEvidence):
         it."""
         aligned, operation = self._aligned, call.operation
         if call.is_backward or operation is None or operation.name not in JOINS:
-            return _KEPT * spread
+            return _MIN_SHARE * spread
         rows = [one for one in call.inputs if aligned.are_evidence[one]]
         if sum(map(aligned.count, rows)) != aligned.count(row):
-            return _KEPT * spread
+            return _MIN_SHARE * spread
         errors = (self._incoming_error([one], call) * aligned.size(one) for one in rows)
-        return min(spread, max(_KEPT * spread, math.hypot(*errors) / (aligned.size(row) or 1.0)))
+        return min(spread, max(_MIN_SHARE * spread, math.hypot(*errors) / (aligned.size(row) or 1.0)))
 
     def _place_of(self, place: int) -> str:
         """Return the position of a pair of calls in its layer; empty outside of all cells."""
@@ -564,7 +564,7 @@ class StatisticsEvidence(OutputEvidence):
 
     @property
     def most_of_sums(self) -> float:
-        return MOST if self._coarsest["backward"] > FULL else 0.0
+        return MAX_AMPLIFICATION if self._coarsest["backward"] > FULL else 0.0
 
     def hidden(self, row: int, evidence: Evidence) -> float:
         return evidence.bound if evidence.law else evidence.explained

@@ -22,7 +22,7 @@ float32."""
 MASKED = 1e3
 """If a tensor has elements beyond this, its statistics contain no information about the others: a mask of -1e9."""
 
-_KEPT = 1 << 14
+_MAX_CACHED = 1 << 14
 """Number of summaries of one dump that are kept."""
 
 
@@ -118,7 +118,7 @@ class Summaries:
     def of(self, row: int) -> Summary | None:
         """Return the summary of a row; None if it is not a tensor, has no statistics, or has non-finite elements."""
         if row not in self._known:
-            if len(self._known) >= _KEPT:  # rows are requested in the order of calls, repeatedly for a while
+            if len(self._known) >= _MAX_CACHED:  # rows are requested in the order of calls, repeatedly for a while
                 self._known.clear()
             self._known[row] = self._of(row)
         return self._known[row]

@@ -85,7 +85,7 @@ def _integers(value: object) -> tuple[int, ...] | None:
     return tuple(value)
 
 
-_MOST_RANKS = 1 << 20
+_MAX_RANKS = 1 << 20
 
 
 def _ranks(stored: Mapping[str, Any], sizes: Sequence[int]) -> tuple[int, ...] | None:
@@ -95,7 +95,7 @@ def _ranks(stored: Mapping[str, Any], sizes: Sequence[int]) -> tuple[int, ...] |
     first, strides = stored.get("first"), stored.get("strides")
     if type(first) is not int or not isinstance(strides, list) or len(strides) != len(sizes):
         return None
-    if any(type(stride) is not int for stride in strides) or prod(sizes) > _MOST_RANKS:
+    if any(type(stride) is not int for stride in strides) or prod(sizes) > _MAX_RANKS:
         return None
     ranks = [first]
     for size, stride in zip(sizes, strides, strict=True):

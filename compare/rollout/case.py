@@ -73,12 +73,12 @@ AGREES = 1e-4
 NATS = 1.0
 """Gap of a single token that is impossible within one model."""
 
-LEAST = 4
+MIN_LENGTH = 4
 """Number of tokens of a sample from which on its mean gap is evidence."""
 
 _FLOOR = 1e-7
 
-MOST = 1_000_000
+MAX_TOKENS = 1_000_000
 """Maximum number of tokens that are searched for a cause; of more, samples at even distances are used. Measures are
 over all."""
 
@@ -223,7 +223,7 @@ class Coherence:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Aligned tokens and their gaps, at most about MOST of them; `whole`, `overall` and `samples` are of all.
+    """Aligned tokens and their gaps, at most about MAX_TOKENS of them; `whole`, `overall` and `samples` are of all.
 
     Values that several detectors need are computed once.
     """
@@ -287,7 +287,7 @@ class Case:
 
         The kinds are separated at the greatest ratio between two neighbors, when mean absolute gaps are sorted.
         """
-        size = np.where(self.whole.lengths >= LEAST, self.samples.mean_absolute, np.nan)
+        size = np.where(self.whole.lengths >= MIN_LENGTH, self.samples.mean_absolute, np.nan)
         recorded = np.sort(np.maximum(size[~np.isnan(size)], _FLOOR))
         if len(recorded) < 3:
             return None
@@ -307,7 +307,7 @@ class Case:
         steps, differs = self.whole.steps, self.two_kinds
         if differs is None or steps is None or len(np.unique(steps)) < 2:
             return False
-        counted = self.whole.lengths >= LEAST
+        counted = self.whole.lengths >= MIN_LENGTH
         shares = [differs[counted & (steps == step)] for step in np.unique(steps)]
         mixed = sum(min(part.sum(), len(part) - part.sum()) for part in shares)
         return bool(mixed <= 0.02 * counted.sum())
@@ -322,8 +322,8 @@ class Case:
 
 
 def case_of(aligned: Aligned, gaps: Array, samples: BySample) -> Case:
-    """Return the case with at most about MOST tokens."""
-    total, every = overall(aligned, gaps), -(-len(gaps) // MOST)
+    """Return the case with at most about MAX_TOKENS tokens."""
+    total, every = overall(aligned, gaps), -(-len(gaps) // MAX_TOKENS)
     if every <= 1:
         return Case(aligned, total, samples, aligned, gaps)
     few = np.zeros(aligned.count, bool)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .case import AGREES, LEAST, NATS, Array, Case, Suspect, rank_correlation, separation
+from .case import AGREES, MIN_LENGTH, NATS, Array, Case, Suspect, rank_correlation, separation
 
 _BY_CHANCE = 0.04
 """Probability of an order by prompts by chance: one sample of 25, two of eight, four of eight."""
@@ -16,7 +16,7 @@ _BEGINNING = 4
 def by_kinds(case: Case) -> list[Suspect]:
     """Return suspects if the samples that differ have short prompts (padding), or long ones (a cut)."""
     whole, differs = case.whole, case.two_kinds
-    counted = whole.lengths >= LEAST
+    counted = whole.lengths >= MIN_LENGTH
     if counted.sum() < 3 or case.kinds_are_steps:
         return []
     if differs is None:

@@ -26,7 +26,7 @@ _ALIKE = 0.9
 _MORE = _SAME = 0.05
 """Rounding to 16 bits: a sum of probabilities exceeds 1 by more, and log-probs of one token are closer."""
 
-_MOST = 100_000
+_MAX_TOKENS = 100_000
 """Number of tokens that are sufficient to distinguish labels."""
 
 _SURE = -1e-2
@@ -224,7 +224,7 @@ class _Label:
 
 def _label(case: Case, lag: int) -> _Label:
     values = case.aligned.generated, case.sample_of, case.aligned.recomputed, case.gaps
-    g, sample, r, gap = (one[:_MOST] for one in values)
+    g, sample, r, gap = (one[:_MAX_TOKENS] for one in values)
     moved, r, gap = _pairs(g, sample, lag, r, gap)
     if not len(r):
         return _Label(0, 0.0, 0, 0.0)

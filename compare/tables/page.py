@@ -13,7 +13,7 @@ from .columns import Column
 LETTERS = {"pass": "p", "warning": "w", "error": "e", "unjudged": "u", "info": ".", "SKIP": "u"}
 """By the text of a verdict: its letter in `document.VERDICTS`."""
 
-MOST = 5000
+MAX_ROWS = 5000
 """Maximum number of rows of one table; its title has the total number."""
 
 
@@ -22,7 +22,7 @@ def put_table(
 ) -> TableSet:
     """Add a table to a report; `verdict` is the title of the column with the keys of `LETTERS`."""
     made = iter(rows)
-    kept = list(islice(made, MOST))
+    kept = list(islice(made, MAX_ROWS))
     total = len(kept) + sum(1 for _ in made)
     titles = tuple(column.title for column in columns)
     letters = ""

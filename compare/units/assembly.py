@@ -12,14 +12,14 @@ from msprobe.report.file import Chunks
 
 from .unit import PackedUnit
 
-_MOST_BYTES = 27_000_000
+_MAX_BYTES = 27_000_000
 """Maximum size of all units in one report: beyond it, units without a finding lose data, the last first: details, then
 links."""
 
-_MOST_OF_STATES = 21_000_000
+_MAX_BYTES_OF_STATES = 21_000_000
 """Part of it for states, so that some details fit."""
 
-_MOST_MEETINGS = 150_000
+_MAX_EXCHANGES = 150_000
 """Maximum number of calls in exchanges: they are in the head, which is read before anything is displayed."""
 
 
@@ -42,7 +42,7 @@ class Assembly:
     def finish(self) -> None:
         """Number the chunks of all units: those that are read first come first."""
         states = self._states()
-        kept = self._kept(_MOST_BYTES - sum(map(len, states)))
+        kept = self._kept(_MAX_BYTES - sum(map(len, states)))
         for at, (packed, unit) in enumerate(zip(self.packed, self.units, strict=True)):
             made = packed.details.chunks if at in kept else ()
             self.units[at] = replace(
@@ -87,7 +87,7 @@ class Assembly:
         states = [packed.state for packed in self.packed]
         size, without = sum(map(len, states)), 0
         for at in reversed(self._by_importance):
-            if size <= _MOST_OF_STATES:
+            if size <= _MAX_BYTES_OF_STATES:
                 break
             size -= len(states[at])
             states[at] = encoded({key: value for key, value in unpacked(states[at]).items() if key != "links"})
@@ -142,7 +142,7 @@ class Assembly:
         size = sum(len(meeting.calls) for meeting in self.meetings)
         for at, meeting in enumerate(made):
             size += len(meeting.calls)
-            if size > _MOST_MEETINGS:
+            if size > _MAX_EXCHANGES:
                 left_out = len(made) - at
                 self.notes.append(
                     phrase("{number} later communications between ranks are not shown on this page", number=left_out)

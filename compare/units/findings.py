@@ -30,7 +30,7 @@ from .links import Link
 _SHOWN = 5
 """Number of records that are evidence, and of calls that could not be judged."""
 
-MOST = 50
+MAX_FINDINGS = 50
 """Number of findings of one unit, and of harmless differences, that a report lists."""
 
 
@@ -42,7 +42,7 @@ def findings_of(comparison: Comparison, located: Located, calls: UnitCalls, stat
     places = {event.at: event.place for event in events(comparison.pairs)}
     reach = Reach(calls, state.links, differing_calls(comparison, located))
     found = []
-    for finding in [*located.findings[:1], *later_divergences(located)][:MOST]:
+    for finding in [*located.findings[:1], *later_divergences(located)][:MAX_FINDINGS]:
         place = places.get(finding.at)
         to_loss = None if place is None else reach.loss(place)
         found.append(_finding(finding, comparison, located, place, to_loss))
@@ -53,7 +53,7 @@ def harmless(comparison: Comparison) -> tuple[Finding, ...]:
     """Return the harmless differences, by pair of records."""
     rows = () if comparison.noise is None else comparison.noise.harmless
     found = []
-    for row in islice(rows, MOST):
+    for row in islice(rows, MAX_FINDINGS):
         place = int(comparison.pairs.call_of[row])
         name = comparison.pairs.pair(row).record.name
         text = phrase("{reasons}.", reasons=reasons_phrase(comparison.reasons_at(row)))

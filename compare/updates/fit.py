@@ -126,7 +126,7 @@ VISIBLE = 3.0
 KERNEL = 1e-6
 """Relative rounding of an update by the optimizer's own float32 arithmetic, sums of squares and roots included."""
 
-MOST = 0.9
+MIN_EXPLAINED = 0.9
 """A form that explains this share of the parameters is the optimizer's; some parameters may have separate updates."""
 
 _BETA1 = (0.9, 0.0, 0.5, 0.8, 0.95, 0.99)
@@ -391,7 +391,7 @@ def _is_accepted(found: Fit, history: History) -> bool:
     visible = history.is_visible
     if not visible.any():
         return True  # no update to explain
-    return bool(np.mean(found.explains[visible]) > MOST and np.median(found.misfit) < EXPLAINED / 2)
+    return bool(np.mean(found.explains[visible]) > MIN_EXPLAINED and np.median(found.misfit) < EXPLAINED / 2)
 
 
 def is_round(form: Form) -> bool:

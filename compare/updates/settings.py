@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from msprobe.compare.locate.finding import Explanation, Rule, UpdateCause, UpdateDifference
 
 from .fit import (
-    MOST,
+    MIN_EXPLAINED,
     Fit,
     Floats,
     Form,
@@ -314,7 +314,7 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[F
         residual = float(np.median(refined.misfit))
         if one.cause not in tried or residual < tried[one.cause].residual:
             tried[one.cause] = Explanation(one.cause, one.target, one.golden, residual)
-        if np.mean(refined.misfit <= allowed) < MOST:
+        if np.mean(refined.misfit <= allowed) < MIN_EXPLAINED:
             continue
         apart = float(np.median(np.abs(refined.rate / np.where(rate == 0, 1.0, rate) - 1)))
         is_odd = isinstance(one.target, float) and not is_written(one.target)

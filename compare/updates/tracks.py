@@ -38,7 +38,7 @@ ELEMENTS = 1 << 18
 """Number of elements of all parameters of a side that are used in each step: a fit has a few unknowns for each
 parameter, and a thousand elements determine a learning rate to 1e-6."""
 
-LEAST, MOST = 64, 4096
+MIN_ELEMENTS, MAX_ELEMENTS = 64, 4096
 """Minimum and maximum number of elements of one parameter."""
 
 _ROUNDED_AWAY = 16.0
@@ -150,7 +150,7 @@ def judge_updates(
     step, at = now[0].step or 0, len(before)
     steps = [*before, now, *(after if before else ())]
     sides = [[_Parameters(pair[side]) for pair in steps] for side in (0, 1)]
-    each = max(LEAST, min(MOST, ELEMENTS // max(len(pairs), 1)))
+    each = max(MIN_ELEMENTS, min(MAX_ELEMENTS, ELEMENTS // max(len(pairs), 1)))
     tracks: list[Parameter] = []
     by_statistics: dict[object, list[ParameterPair]] = {}  # parts of one parameter together
     for pair in pairs:

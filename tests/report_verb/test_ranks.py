@@ -135,8 +135,8 @@ def test_the_order_of_importance():
 
 def test_a_large_report_stays_within_its_bytes(runs, tmp_path, monkeypatch):
     """What does not fit is left out of units without a finding: links first, where states alone are too many."""
-    monkeypatch.setattr(assembly, "_MOST_OF_STATES", 4000)
-    monkeypatch.setattr(assembly, "_MOST_BYTES", 40_000)
+    monkeypatch.setattr(assembly, "_MAX_BYTES_OF_STATES", 4000)
+    monkeypatch.setattr(assembly, "_MAX_BYTES", 40_000)
     main(["report", str(runs / "target"), str(runs / "golden"), "-o", str(tmp_path / "page.html")])
     page = Page(tmp_path / "page.html")
     units = [page.unit(at) for at in range(RANKS)]
