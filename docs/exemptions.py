@@ -57,6 +57,7 @@ STAGES = {
     Stage.STRUCTURE: Text("Calls and arguments of one side, by the dataflow", "按数据流：只有一侧的调用与参数"),
     Stage.DATAFLOW: Text("Differences, by the dataflow", "按数据流：差异"),
     Stage.LIMITS: Text("Limits of the user", "用户指定的上限"),
+    Stage.LOCATE: Text("The search for the first wrong call", "查找第一个出错的调用"),
     Stage.END: Text("After the search for the first wrong call", "查找第一个出错的调用之后"),
 }
 VERDICTS = Text("| verdict | |\n|---|---|", "| 判定 | |\n|---|---|")

@@ -45,6 +45,9 @@ class Stage(Enum):
     LIMITS = "limits"
     """The limits of the user. The predicate receives the `Comparison`, the `UserLimits`, a row and the names that match
     it, and returns a reason or None."""
+    LOCATE = "locate"
+    """Records of one side, in the search for the first wrong call. The predicate receives the `Comparison` and a row,
+    and returns a reason or None; the record then begins no difference."""
     END = "end"
     """After the first wrong call was searched. The predicate receives the `Updates` and the `Comparison`, and returns
     reasons by row."""
@@ -595,6 +598,20 @@ TABLE = (
         (Why.IGNORED,),
         "locate.user_limits:ignored",
         "tests/compare/locate/test_find.py::test_an_ignored_call_on_one_side_only_is_not_listed_as_structure",
+    ),
+    Exemption(
+        "passed-on-one-side",
+        Text(
+            "A non-tensor argument that PyTorch or its API on MindSpore passes and the other has by default.",
+            "PyTorch 与 MindSpore 上的 PyTorch API 中一侧传入、另一侧取默认值的非张量参数。",
+        ),
+        Stage.LOCATE,
+        Scope.RECORD,
+        frozenset({Relation.OTHER_KERNELS}),
+        Cause.UNMATCHED,
+        (Why.ONE_SIDE,),
+        "locate.cause:passed_on_one_side",
+        "tests/compare/match/test_mindtorch.py::test_an_argument_that_one_side_writes_out_is_no_fault",
     ),
     Exemption(
         "drift-of-earlier-steps",

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from msprobe.compare.core.exemptions import Stage, exemptions_of
 from msprobe.compare.core.noise import State
-from msprobe.compare.core.reason import CAUSES, Cause
-from msprobe.compare.core.relation import Relation
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
@@ -56,8 +56,7 @@ class _Rule:
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
         self._exact = not comparison.relation.has_other_kernels
-        # PyTorch and its API on MindSpore: one side passes values that the other leaves at their defaults.
-        self._writes_out = comparison.relation is Relation.OTHER_KERNELS
+        self._exemptions = exemptions_of(Stage.LOCATE, comparison.relation)
         self._rows = comparison.pairs.rows
         self._is_input = comparison.is_input.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()
@@ -139,7 +138,7 @@ class _Rule:
 
     def _of_one_side(self, row: int, event: Event) -> int:
         """Return what follows from a record without a counterpart."""
-        if self._writes_out and self._comparison.pairs.pair(row).record.kind != "tensor":
+        if any(exemption.function(self._comparison, row) is not None for exemption in self._exemptions):
             return _AGREES
         return _DIFFERS if event.is_matched and self._was_left_out(row, event) else _UNKNOWN
 
@@ -152,6 +151,12 @@ class _Rule:
         if any(place == gap or place.startswith(gap + ".") for gap in dump.calls.missing(at)):
             return False
         return kind_of(pair.record) in self._comparison.collected[there]
+
+
+def passed_on_one_side(comparison: Comparison, row: int) -> Reason | None:
+    """Return the reason that a value of one side begins no difference: the other side has it by default."""
+    pair = comparison.pairs.pair(row)
+    return None if pair.record.kind == "tensor" else Reason(Why.ONE_SIDE, "target" if pair.target else "golden")
 
 
 class InputCause(NamedTuple):
