@@ -447,8 +447,8 @@ def _causes_of_unexplained(
 ) -> list[_Origin]:
     """Return the harmless origins that explain the first remaining difference, if nothing else explains it.
 
-    This applies if there is no live origin before it or at the call itself, or if the call also takes a harmless
-    difference. If none of them leads to it along the dataflow, unrecorded code did: after an origin whose results are
+    This applies if there is no live origin before it, at the call itself, or at the inputs of a cell around it, or if
+    the call also takes a harmless difference. If none of them leads to it along the dataflow, unrecorded code did: after an origin whose results are
     not compared, if there is one.
     """
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
@@ -459,6 +459,8 @@ def _causes_of_unexplained(
         if not differing:
             continue
         is_begun = any(states[row] == State.DIVERGENT for row in differing)
+        if not is_begun and _begins_around(aligned, states, event):
+            return []
         if is_begun and not any(states[row] == State.HARMLESS for row in event.rows if aligned.is_input[row]):
             return []
         before = [origin for at, origin in dead.items() if at < event.at]
@@ -468,6 +470,15 @@ def _causes_of_unexplained(
             [] if is_begun else [one for one in before if not _is_followed(aligned, states, one)] or before
         )
     return []
+
+
+def _begins_around(aligned: AlignedGraphs, states: "memoryview[int]", event: Event) -> bool:
+    """Return whether a difference originates at the inputs or parameters of a cell around a call, which is recorded
+    after the calls inside."""
+    graph, call = aligned.graphs[0], aligned.calls[0][event.place]
+    places = (aligned.place_of[0][cell] for cell in graph.around(call))
+    rows = (row for place in places if place >= 0 for row in aligned.pairs.rows(place))
+    return any(aligned.is_input[row] and states[row] == State.DIVERGENT for row in rows)
 
 
 def _is_followed(aligned: AlignedGraphs, states: "memoryview[int]", origin: _Origin) -> bool:

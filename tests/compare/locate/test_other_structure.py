@@ -331,3 +331,29 @@ def test_calls_that_take_what_one_side_computes_are_no_pair(builder, tensor, val
     partners = {pair.target.name: pair.golden and pair.golden.name for pair in pairs if pair.target}
     assert partners["Tensor.reshape.0.forward"] is None
     assert partners["Functional.tanh.0.forward"] == "Functional.tanh.0.forward"
+
+
+def test_a_value_that_nothing_takes_is_not_the_cause_of_what_another_weight_explains(builder, tensor):
+    """One side returns no scores, which no call takes. The weight of the next layer differs, inside which both sides
+    multiply by other functions, and the call that both have receives the difference before the layer itself ends."""
+
+    def written(side, factor):
+        made = builder(side, mode="tensor", level="mix")
+        weight = LAYERS[0]["q"] * factor
+        attention, layer = "Cell.attention.Attention.forward.0", "Cell.head.Dense.forward.0"
+        result = np.sin(X)
+        product = result @ weight
+        sine, scores = tensor(result, "call Mint.sin.0.forward.output.0"), tensor(np.cos(X), "code")
+        made.call("Mint.sin.0.forward", [tensor(X, "leaf")], [result], parent=attention)
+        made.call(attention, [tensor(X, "leaf")], [sine, None if side == "target" else scores])
+        multiplies = {"target": "Mint.matmul.0.forward", "golden": "Mint.einsum.0.forward"}[side]
+        made.call(multiplies, [sine, tensor(weight, "parameter head.weight")], [product], parent=layer)
+        made.call("Mint.reshape.0.forward", [tensor(product, f"call {multiplies}.output.0")], [product], parent=layer)
+        made.call(
+            layer, [sine], [tensor(product, "call Mint.reshape.0.forward.output.0")], parameters={"weight": weight}
+        )
+        return made.dump()
+
+    found = {one.name: one.kind for one in locate(compare(written("target", 1.5), written("golden", 1.0))).findings}
+    assert found.pop("Cell.head.Dense.forward.0") is kinds.PARAMETERS
+    assert "Cell.attention.Attention.forward.0" not in found
