@@ -78,7 +78,7 @@ class Side:
             self._places[i] = self.stem(i), self.names[i].direction, around, again
         return self._places[i]
 
-    def look(self, i: int) -> Hashable:
+    def signature(self, i: int) -> Hashable:
         """Return the place with the paths, shapes and arguments of the records."""
         return self.place(i), self.again[i], self.contents(i)
 

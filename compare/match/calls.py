@@ -169,7 +169,7 @@ class Pairing:
             names = [identity(target.names[i].text) for i in left], [identity(golden.names[j].text) for j in right]
             if names[0] != names[1]:
                 continue
-            looks = [target.look(i) for i in left], [golden.look(j) for j in right]
+            looks = [target.signature(i) for i in left], [golden.signature(j) for j in right]
             places = [target.place(i) for i in left], [golden.place(j) for j in right]
             changed = sum(a != b for both in (looks, places) for a, b in zip(*both, strict=True))
             if changed < 2 * (len(left) - len(align(*looks))):
@@ -178,7 +178,7 @@ class Pairing:
 
     def fill_by_alignment(self) -> None:
         """Align the calls in the gaps, from the strictest key to the name alone."""
-        self.fill(Side.look)
+        self.fill(Side.signature)
         self.fill(Side.form)
         self.fill(Side.place, only_if_as_many=True)
         self.fill(Side.named)
@@ -192,7 +192,7 @@ class Pairing:
 
     def looks_paired(self, i: int) -> bool:
         """Return whether target call i (-1: none) has a counterpart that looks alike."""
-        return i >= 0 <= self.golden_of[i] and self.target.look(i) == self.golden.look(self.golden_of[i])
+        return i >= 0 <= self.golden_of[i] and self.target.signature(i) == self.golden.signature(self.golden_of[i])
 
     def forwards_differ(self, i: int, j: int) -> bool:
         """Return whether both backward calls have forward calls, and those are not a pair."""
@@ -224,7 +224,7 @@ def pair_moved(pairing: Pairing) -> None:
             pairing.join_anywhere(i, j)
             insort(pairs, (i, j))
     for inside in _inside_moved_cells(pairing):
-        for i, j in pairing.aligned(*inside, Side.look):
+        for i, j in pairing.aligned(*inside, Side.signature):
             pairing.join_anywhere(i, j)
 
 
@@ -389,7 +389,7 @@ def follow_forward(pairing: Pairing) -> None:
         if j < 0 or pairing.golden_of[i] == j or target.place(i) != golden.place(j):
             continue
         other = pairing.target_of[j]
-        if target.look(i) == golden.look(j) or not (pairing.looks_paired(i) or pairing.looks_paired(other)):
+        if target.signature(i) == golden.signature(j) or not (pairing.looks_paired(i) or pairing.looks_paired(other)):
             pairing.undo(i)
             pairing.undo(other)
             pairing.join_anywhere(i, j)

@@ -98,7 +98,7 @@ class OutputEvidence(ABC):
     def rounding(self, row: int) -> float:
         """Return the relative error of a tensor up to which two kernels may differ that both compute in float32
         internally."""
-        dtype, _ = self._aligned.look(1, row)
+        dtype, _ = self._aligned.dtype_and_shape(1, row)
         return _KERNELS_DIFFER + self.unit_of(dtype)
 
     @staticmethod

@@ -327,7 +327,7 @@ class _Judging:
     def _is_of_one_value(self, row: int) -> bool:
         """Return whether two leaves differ by at most rounding; if their dtypes differ, to the coarser one."""
         aligned = self._aligned
-        dtypes = {canonical(aligned.look(side, row)[0]) for side in (0, 1)}
+        dtypes = {canonical(aligned.dtype_and_shape(side, row)[0]) for side in (0, 1)}
         coarser = max(map(self._outputs.unit_of, dtypes)) if len(dtypes) > 1 else 0.0
         return aligned.distance(row) <= ROUNDING + coarser
 
@@ -461,7 +461,7 @@ class _Judging:
 
     def _has_other_dtype(self, row: int) -> bool:
         """Return whether, within one framework, one side's calls cast a tensor."""
-        (ours, _), (theirs, _) = (self._aligned.look(side, row) for side in (0, 1))
+        (ours, _), (theirs, _) = (self._aligned.dtype_and_shape(side, row) for side in (0, 1))
         return not self._aligned.has_other_kernels and canonical(ours) != canonical(theirs)
 
     def _explaining(self, row: int) -> float:
@@ -550,7 +550,7 @@ class _Judging:
         rounding, graphs = self._rounding(row), self._aligned.graphs
         if any(rounds_inside(operation_of(graphs[side].names[call])) for side, call in calls):
             return rounding
-        dtype, _ = self._aligned.look(1, row)
+        dtype, _ = self._aligned.dtype_and_shape(1, row)
         return min(rounding, self._outputs.calls_unrecorded * self._outputs.rounding_of(dtype))
 
     def _rounding_of_unrecorded(self, row: int, event: Event) -> float:
@@ -559,7 +559,7 @@ class _Judging:
         rounding = self._rounding(row)
         if event.direction == "backward" or not self._records_apis:
             return rounding
-        return min(rounding, self._outputs.rounding_of(self._aligned.look(1, row)[0]))
+        return min(rounding, self._outputs.rounding_of(self._aligned.dtype_and_shape(1, row)[0]))
 
     @cached_property
     def _records_apis(self) -> bool:
@@ -745,7 +745,7 @@ class _Judging:
         """
         if event.kind != "parameters_grad":
             return self._aligned.distance(row)
-        _, shape = self._aligned.look(1, row)
+        _, shape = self._aligned.dtype_and_shape(1, row)
         if len(shape or ()) != 1:
             return self._aligned.distance_of_product(row)
         incoming = [r for place in event.owners for r in self._aligned.pairs.rows(place) if self._aligned.is_input[r]]

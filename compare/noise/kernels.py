@@ -348,7 +348,7 @@ class ReplayEvidence(OutputEvidence):
         )
 
     def floor(self, row: int) -> float:
-        dtype, _ = self._aligned.look(1, row)
+        dtype, _ = self._aligned.dtype_and_shape(1, row)
         return max(self.rounding_of(dtype), self._coarsest)
 
     @cached_property

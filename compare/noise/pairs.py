@@ -185,7 +185,7 @@ class AlignedGraphs(ABC):
         """Return the direction of the pair of calls that a pair of records belongs to."""
         return self.event_at[self._call_of[row]].direction
 
-    def look(self, side: int, row: int) -> tuple[str, tuple[int, ...] | None]:
+    def dtype_and_shape(self, side: int, row: int) -> tuple[str, tuple[int, ...] | None]:
         """Return dtype and shape of one side's record of a pair."""
         columns = self.graphs[side].columns
         _, dtype, shape = columns.looks[columns.look[self.rows[side][row]]]
@@ -199,12 +199,12 @@ class AlignedGraphs(ABC):
 
     def has_other_form(self, row: int) -> bool:
         """Return whether two tensors have different shapes or dtypes, which rounding cannot cause."""
-        (dtype_t, shape_t), (dtype_g, shape_g) = self.look(0, row), self.look(1, row)
+        (dtype_t, shape_t), (dtype_g, shape_g) = self.dtype_and_shape(0, row), self.dtype_and_shape(1, row)
         is_same = shape_t == shape_g and canonical(dtype_t) == canonical(dtype_g)
         return row not in self.pairs.notes.views and not is_same
 
     def is_floating(self, row: int) -> bool:
-        return family(self.look(0, row)[0]) in ("float", "complex")
+        return family(self.dtype_and_shape(0, row)[0]) in ("float", "complex")
 
     def is_constant(self, row: int) -> bool:
         """Return whether all elements of a tensor are equal: zeros times anything are zeros in any kernel."""
@@ -382,7 +382,7 @@ class AlignedGraphs(ABC):
 
     def count(self, row: int) -> int:
         """Return the number of elements of the target's tensor of a pair."""
-        return math.prod(self.look(0, row)[1] or ())
+        return math.prod(self.dtype_and_shape(0, row)[1] or ())
 
     def share(self, row: int) -> float:
         """Return the distance of a pair of tensors as printed: relative to the norm."""
@@ -503,7 +503,7 @@ class AlignedTensors(AlignedGraphs):
         at, view = self.rows[0][row], self.pairs.notes.views.get(row)
         if view is None:
             return Partner(at)
-        _, shape = self.look(1, row)
+        _, shape = self.dtype_and_shape(1, row)
         back = parse(view.golden).inverse(shape or ()) if view.golden else parse("")
         if view.is_part or back is None:
             return None

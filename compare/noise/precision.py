@@ -94,7 +94,7 @@ def _of_both(aligned: AlignedGraphs, row: int) -> tuple[int | None, int | None]:
 
 
 def _dtype(aligned: AlignedGraphs, side: int, row: int) -> str:
-    return canonical(aligned.look(side, row)[0])
+    return canonical(aligned.dtype_and_shape(side, row)[0])
 
 
 def _of_call(aligned: AlignedGraphs, ancestors: Ancestors, side: int, call: int) -> Rounding | None:

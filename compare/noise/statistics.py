@@ -224,7 +224,7 @@ class AlignedStatistics(AlignedGraphs):
     def distance_of_product(self, row: int) -> float:
         """Return `distance` of a product. Errors of its elements are not independent: if inputs have a mean, an error
         of one of their elements is in all elements of a row."""
-        _, shape = self.look(1, row)
+        _, shape = self.dtype_and_shape(1, row)
         if not self.are_known[row] or not shape or not math.isfinite(self.distance(row)):
             return self.distance(row)
         found, rows = self.deviation(row), shape[0]
@@ -572,7 +572,7 @@ class StatisticsEvidence(OutputEvidence):
     def floor(self, row: int) -> float:
         is_backward = self._aligned.direction(row) == "backward"
         coarsest = self._coarsest["backward" if is_backward else "forward"]
-        return max(self.rounding_of(self._aligned.look(1, row)[0]), coarsest)
+        return max(self.rounding_of(self._aligned.dtype_and_shape(1, row)[0]), coarsest)
 
     @cached_property
     def _coarsest(self) -> Mapping[str, float]:
