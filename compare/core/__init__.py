@@ -1,6 +1,7 @@
 """Data that all stages of a comparison share. Measures and judges nothing.
 
-Read `reason` (why a pair has its verdict), `standard` (tolerances), `measures`, `noise` (states and evidence of pairs)
+Read `relation` (how the frameworks of the two sides are related), `reason` (why a pair has its verdict), `exemptions`
+(the table of differences that are excused), `standard` (tolerances), `measures`, `noise` (states and evidence of pairs)
 and `limits` (limits of noise). `tensor` identifies a tensor, `buffers` the arguments that a collective fills;
 `user_limits` and `layouts` are options of the user.
 """
