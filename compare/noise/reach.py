@@ -448,8 +448,8 @@ def _causes_of_unexplained(
     """Return the harmless origins that explain the first remaining difference, if nothing else explains it.
 
     This applies if there is no live origin before it, at the call itself, or at the inputs of a cell around it, or if
-    the call also takes a harmless difference. If none of them leads to it along the dataflow, unrecorded code did: after an origin whose results are
-    not compared, if there is one.
+    the call also takes a harmless difference. If none of them leads to it along the dataflow, unrecorded code did:
+    after an origin whose results are not compared, if there is one.
     """
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
     for event in aligned.events:
