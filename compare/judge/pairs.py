@@ -1,4 +1,4 @@
-"""Verdicts of all pairs of records: by columns where statistics or digests decide, else one by one, with reasons."""
+"""Judge all pairs of records: by columns if statistics or digests decide, otherwise individually, with reasons."""
 
 import math
 import re
@@ -51,11 +51,11 @@ Mask = NDArray[np.bool_]
 UNINITIALISED = ("empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided")
 
 _UNJUDGEABLE: dict[str, tuple[Why, str]] = {
-    # The result is whatever the memory held before: mindspore.mint.empty, "the data is uninitialized"; torch.empty
+    # The result is the previous content of the memory: mindspore.mint.empty, "the data is uninitialized"; torch.empty
     # likewise.
     **dict.fromkeys(UNINITIALISED, (Why.UNINITIALISED, r"output")),
-    # MindSpore's BatchNorm: outputs behind the first are the kernel's own, and 2.10 leaves them unwritten on a CPU, so
-    # that they differ between two runs of one program.
+    # MindSpore's BatchNorm: outputs after the first are for internal use of the kernel, and 2.10 does not write them on
+    # a CPU, so that they differ between two runs of one program.
     "BatchNorm": (Why.WORKSPACE, r"output(?!\.0$)"),
     # Every element of their first input is written, none is read.
     **dict.fromkeys(
@@ -83,7 +83,7 @@ class _Operation(NamedTuple):
 
 def _unjudgeable(call: str) -> _Operation | None:
     """Return the operation of a call if some of its records show nothing; None otherwise."""
-    if not _ANY_UNJUDGEABLE.search(call):  # quick, and wrong only by saying yes
+    if not _ANY_UNJUDGEABLE.search(call):  # quick: may match other calls, but misses none
         return None
     if function := function_of(call):
         return _Operation(function) if has_buffers(function) else None
@@ -95,8 +95,8 @@ def _unjudgeable(call: str) -> _Operation | None:
 
 
 def says_nothing(columns: Columns, at: int, row: int) -> bool:
-    """Return whether the values in a row of a call show nothing: memory that was not written yet, or that is written
-    without being read."""
+    """Return whether the values in a row of a call are not evidence: memory that was not written yet, or that is
+    written without being read."""
     found = _unjudgeable(columns.names[at])
     return found is not None and _shows_nothing(columns, at, PARTS[columns.part[row]], columns.path_of(row), found)
 
@@ -125,7 +125,7 @@ def _shows_nothing(columns: Columns, at: int, part: str, path: Sequence[str], fo
 
 
 def unwritten_inputs(columns: Columns, at: int) -> Iterator[int]:
-    """Yield the inputs of a call that its dump marks as memory that nothing had written, and that the call reads."""
+    """Yield the inputs of a call that the dump marks as memory that was not written, and that the call reads."""
     for row in columns.rows(at):
         is_unwritten = columns.part[row] == INPUT and columns.looks[columns.look[row]][0] == UNWRITTEN
         if is_unwritten and columns.path_of(row)[:1] != ("out",) and not says_nothing(columns, at, row):
@@ -134,9 +134,9 @@ def unwritten_inputs(columns: Columns, at: int) -> Iterator[int]:
 
 @dataclass(frozen=True, eq=False)
 class VerdictColumns:
-    """The verdicts so far: what a pair's grade is, why it has none, whether it is equal, and whether that is settled.
+    """The verdicts so far: the grade of each pair, why it has none, whether it is equal, and whether that is settled.
 
-    `excess` and `which` are what `excesses` gave, -1 in `which` where nothing was measured so.
+    `excess` and `which` are results of `excesses`, -1 in `which` if it was not called for a pair.
     """
 
     grades: NDArray[np.uint8]
@@ -206,7 +206,7 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, same_ro
         ours, theirs = _statistics(target, t[rows]), _statistics(golden, g[rows])
         excess, which = excesses(ours, theirs, standards[:, 0], standards[:, 1], standards[:, 2], same_rounding)
         grades = np.where(excess <= 1, _PASS, np.where(excess <= standards[:, 3], _WARNING, _ERROR)).astype(np.uint8)
-        # A statistic that is not finite on one side is an error whatever the standard, and its excess is infinite.
+        # A statistic that is not finite on one side is an error by every standard, and its excess is infinite.
         is_equal = excess == 0 if same_rounding else grades == _PASS
         sheet.settle(both[rows], grades, np.where(is_equal, EQUAL, DIFFERENT).astype(np.int8))
         sheet.excess[both[rows]], sheet.which[both[rows]] = excess, which
@@ -214,9 +214,9 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, same_ro
 
 
 def _are_alike(target: Columns, golden: Columns, look_t: Ints, look_g: Ints, relation: Relation) -> Mask:
-    """Which pairs have one shape and dtype, by their looks: judged once per pair of looks."""
+    """Return which pairs have equal shapes and dtypes; each pair of `looks` (kind, dtype and shape) is judged once."""
     width = max(len(golden.looks), 1)
-    # In 64 bits: two dumps of 50,000 looks have more pairs of them than 32 bits count.
+    # In 64 bits: two dumps of 50,000 looks have more pairs of them than 32 bits can count.
     codes, where = np.unique(look_t * width + look_g, return_inverse=True)
     found = []
     for code in codes.tolist():
@@ -231,7 +231,7 @@ def _standard_row(dtype: str, shape: tuple[int, ...] | None) -> tuple[float, flo
 
 
 def _judgeable(pairs: Pairs, both: Ints) -> Mask:
-    """Which pairs are not of an operation in `_UNJUDGEABLE`."""
+    """Return which pairs are not of an operation in `_UNJUDGEABLE`."""
     calls = []
     if _has_unjudgeable(pairs.target):
         calls = [at for at in range(len(pairs)) if _unjudgeable(pairs.name(at))]
@@ -253,14 +253,15 @@ def _codes(column: bytearray) -> NDArray[np.uint8]:
 
 
 def _marked(marked: object, columns: Columns, rows: Ints) -> Mask:
-    """Which of some rows are among those that are marked."""
+    """Return which of some rows are marked."""
     found = np.zeros(len(columns.part), bool)
     found[list(marked)] = True  # type: ignore[call-overload]  # a set, or the keys of a dict
     return found[rows]
 
 
 def _counted_otherwise(target: Columns, golden: Columns, t: Ints, g: Ints) -> Mask:
-    """Which pairs have different counts of non-finite elements, where both sides have counts; that needs a reason."""
+    """Return which pairs have different counts of non-finite elements, if both sides have counts; they need a
+    reason."""
     found = np.zeros(len(t), bool)
     ours, theirs = target.non_finite, golden.non_finite
     known = np.flatnonzero(_marked(ours, target, t) & _marked(theirs, golden, g))
@@ -273,18 +274,19 @@ def _statistics(columns: Columns, rows: Ints) -> tuple[NDArray[np.float64], ...]
 
 
 Found = tuple[Verdict, int]
-"""A verdict, and whether the two are equal to the bit: `EQUAL`, `DIFFERENT` or `UNKNOWN`."""
+"""A verdict, and whether the two are bitwise equal: `EQUAL`, `DIFFERENT` or `UNKNOWN`."""
 
 
 class PairJudge:
-    """Judges pairs of one comparison. `by_statistics` are the rows that were although tensors are compared."""
+    """Judges pairs of one comparison. `by_statistics` are the rows judged by statistics although tensors are
+    compared."""
 
     def __init__(self, mode: Mode, pairs: Pairs) -> None:
         self._mode, self._pairs = mode, pairs
         self.target, self._golden, self.notes = pairs.target, pairs.golden, pairs.notes
         self._relation = pairs.relation
         self._custom = self._relation.has_other_kernels and widths_are_custom(pairs)
-        # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit means nothing.
+        # Two tools, or two frameworks, do not round mean and norm equally, so that bitwise equality is not evidence.
         has_one_format = self.target.format_version == self._golden.format_version
         self.same_rounding = has_one_format and self._relation.is_one_framework
         self.has_unjudgeable = _has_unjudgeable(self.target)
@@ -294,11 +296,11 @@ class PairJudge:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The calls of the target by their names."""
+        """Return the calls of the target by name."""
         return {name: at for at, name in enumerate(self.target.columns.names)}
 
     def __call__(self, pair: Pair, call: str, row: int = -1) -> Found | None:
-        """The verdict on a record of the pair of calls `call`; None where the tensors have to be measured.
+        """Return the verdict on a record of the pair of calls `call`; None if the tensors have to be measured.
 
         `row` is the pair's place in the comparison, by which notes are looked up.
         """
@@ -317,9 +319,9 @@ class PairJudge:
         return self._of_tensors(target, golden, row)
 
     def _of_two_gradients(self, target: Record, golden: Record, row: int, verdict: Verdict) -> Found | None:
-        """The verdict on gradients of two kinds, for which `verdict` stands unless they agree.
+        """Return the verdict on gradients of two kinds: a pass if they agree, otherwise `verdict`.
 
-        A tensor with one user has one contribution, and an accumulated gradient is that. Equal values show it.
+        If a tensor has one user, its only contribution is the accumulated gradient, which equal values show.
         """
         are_tensors = target.kind == golden.kind == "tensor"
         is_open = verdict.cause is Cause.OTHER_GRADIENT and not self._relation.has_other_kernels
@@ -332,7 +334,7 @@ class PairJudge:
         return found if found[0] else (verdict, UNKNOWN)
 
     def measured(self, row: int, verdict: Verdict, equal: int) -> Found:
-        """The verdict on two tensors that were measured, whose verdict by their elements is `verdict`."""
+        """Return the verdict on two tensors that were measured; `verdict` is that by their elements."""
         other = self._two_gradients.get(row)
         return (verdict, equal) if other is None or verdict else (other, UNKNOWN)
 
@@ -341,7 +343,7 @@ class PairJudge:
         if view is not None:
             target, golden = looked_at(target, golden, view)
         if (verdict := judge_structure(target, golden, self._relation)) is not None:
-            # A shape that is not known is that of a file which could not be read; reading it again reports that.
+            # If the shape is unknown, the file could not be read; reading it again reports that.
             is_open = target.shape == golden.shape or None in (target.shape, golden.shape)
             if self._mode == "tensor" and is_open and target.file and golden.file:
                 return None
@@ -360,7 +362,8 @@ class PairJudge:
         return self._by_statistics(target, golden, row if view is None else -1)
 
     def _not_collected(self, row: int) -> Verdict | None:
-        """The verdict of a row that is null because a value could not be collected; None where it is None."""
+        """Return the verdict of a row that is null because a value could not be collected; None if the value is
+        None."""
         if not any(self._lost):
             return None
         rows = int(self._pairs.target_rows[row]), int(self._pairs.golden_rows[row])
@@ -374,7 +377,7 @@ class PairJudge:
         return lost_rows(self.target), lost_rows(self._golden)
 
     def by_value(self, target: Record, golden: Record, row: int) -> Verdict:
-        """The verdict on two values that are not both tensors."""
+        """Return the verdict on two values that are not both tensors."""
         if not self._relation.has_other_kernels:
             return judge_value(target, golden)
         if row in self.notes.translated:
@@ -386,9 +389,9 @@ class PairJudge:
         return judge_value_across(target, golden)
 
     def of_row(self, row: int) -> Found | None:
-        """The verdict of a row of the comparison; None where the tensors have to be measured.
+        """Return the verdict of a row of the comparison; None if the tensors have to be measured.
 
-        Where the golden is another program, most rows have one record, of which no `Pair` is made.
+        If the golden is another program, most rows have one record, for which no `Pair` is created.
         """
         pairs = self._pairs
         target, golden = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
@@ -399,14 +402,14 @@ class PairJudge:
         return _with_equality(self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row))
 
     def explain(self, row: int) -> Verdict:
-        """The verdict of a row that needs no measuring."""
+        """Return the verdict of a row that does not need measuring."""
         found = self.of_row(row)
         return found[0] if found else PASS
 
     @cached_property
     def _excesses(self) -> dict[int, tuple[float, str]]:
-        """The excesses of the rows of tensors that differ and whose statistics are not all plain floats, or whose
-        counts differ: measured together, as single rows would take many times as long."""
+        """Return the excesses of the rows of tensors that differ and whose statistics are not all plain floats, or
+        whose counts differ; measured together, since single rows would take many times as long."""
         pairs = self._pairs
         target, golden = pairs.target.columns, pairs.golden.columns
         both = np.flatnonzero((pairs.target_rows >= 0) & (pairs.golden_rows >= 0))
@@ -428,7 +431,7 @@ class PairJudge:
         return {"target": collected(self.target), "golden": collected(self._golden)}
 
     def _without_partner(self, here: str, kind: DigestKind, row: int) -> Verdict:
-        """The verdict of a record of this kind that only the side `here` has."""
+        """Return the verdict of a record of this kind that only the side `here` has."""
         if (partnerless := self.notes.partnerless.get(row)) is not None:
             if partnerless.is_wrong:
                 return wrong(partnerless.because)
@@ -438,7 +441,7 @@ class PairJudge:
         return unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, here))
 
     def _without_elements(self, target: Record, golden: Record, view: View | None, row: int) -> Found | None:
-        """None where both tensors were saved. Where one was not (`disk_budget` was used up), statistics decide."""
+        """Return None if both tensors were saved; otherwise (`disk_budget` was used up) the verdict by statistics."""
         side = next((side for side, record in (("target", target), ("golden", golden)) if not record.file), None)
         if side is None:
             return None
@@ -454,7 +457,7 @@ class PairJudge:
         return replace(verdict, reasons=(*(verdict.reasons or (Reason(Why.BY_STATISTICS),)), unsaved)), equal
 
     def _by_statistics(self, target: Record, golden: Record, row: int) -> Found:
-        """The verdict by statistics; `row` is -1 for records that are not those of a row."""
+        """Return the verdict by statistics; `row` is -1 for records that are not those of a row."""
         t, g = _statistics_of(target), _statistics_of(golden)
         if self._relation.has_other_kernels and not (t and g) and target.digest and golden.digest:
             return unjudged(Cause.DIGESTS_OF_TWO_FRAMEWORKS, Reason(Why.DIGESTS_OF_TWO)), UNKNOWN
@@ -472,7 +475,8 @@ class PairJudge:
         return verdict, equal
 
     def _by_two_kinds(self, target: Record, golden: Record, row: int) -> Found:
-        """Two digests that say nothing of each other: statistics may show a difference, but not that there is none."""
+        """Return the verdict on two digests that cannot be compared: statistics may show a difference, but not
+        equality."""
         kinds = Reason(Why.DIGESTS_OF_TWO_KINDS, target=target.digest, golden=golden.digest)
         verdict, equal = self._by_statistics(target, golden, row)
         if verdict.grade in ("pass", "unjudged"):
@@ -493,7 +497,7 @@ class PairJudge:
 
 
 def content_without_meaning(judge: PairJudge, pair: Pair, call: str, row: int) -> Reason | None:
-    """The values of the record show nothing, whatever they are."""
+    """The values of the record are not evidence."""
     record = pair.target
     if record is None or not judge.has_unjudgeable or record.kind != "tensor" or (found := _unjudgeable(call)) is None:
         return None
@@ -517,11 +521,11 @@ def sum_of_parts(judge: PairJudge, pair: Pair, call: str, row: int) -> Reason | 
 
 
 def _with_equality(verdict: Verdict) -> Found:
-    """A verdict from which follows whether the two are equal."""
+    """Return a verdict from which follows whether the two are equal."""
     return verdict, UNKNOWN if verdict.grade == "unjudged" else EQUAL if verdict else DIFFERENT
 
 
 def _statistics_of(record: Record) -> Statistics | None:
-    """Return the statistics of a tensor; None if it has none, or only null, because these cannot be judged."""
+    """Return the statistics of a tensor; None if it has none, or only null, which cannot be judged."""
     s = record.statistics
     return None if s is None or all(number is None for number in s.numbers) else s

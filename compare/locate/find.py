@@ -1,7 +1,7 @@
 """Find the first wrong call and the divergences after it. Definitions: compare.md, "The first wrong call".
 
-This is one pass in execution order. Each call agrees, begins a difference, receives one, is unmatched, or cannot be
-judged. A call that begins one becomes a `Divergence`; a call that receives one is counted at its divergence.
+This is one pass in execution order. Each call agrees, diverges, receives a difference, is unmatched, or cannot be
+judged. A call that diverges becomes a `Divergence`; a call that receives a difference is counted at its divergence.
 """
 
 from bisect import bisect_left
@@ -54,7 +54,7 @@ _OTHER = {"target": "golden", "golden": "target"}
 _UNJUDGED = GRADES.index("unjudged")
 
 _ABSENT = tuple(cause for cause in Cause if cause.is_exempt and cause not in (Cause.HARMLESS, Cause.IGNORED))
-"""Why a record without a verdict is none that could have been compared."""
+"""Causes of records without a verdict that could not have been compared."""
 
 _MAX_SEARCHED = 1000
 """Number of calls after an unmatched one that are searched for its replacement: such a sequence may be long, with many
@@ -83,7 +83,7 @@ class Located:
 
 
 def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
-    """Find every beginning of a difference between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
+    """Find every divergence between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
     return replace(_located(comparison, is_shown), harmless=tuple(_harmless(comparison)))
 
 

@@ -1,7 +1,7 @@
-"""What is behind a tensor: the nearest pairs of records, through calls that only one side makes.
+"""Find the nearest pairs of records from which a tensor was computed, through calls that only one side makes.
 
-Two programs are written differently. A call without a counterpart is transparent: it has no verdict of its own, since
-what is computed from it is compared; and so is an argument that only one side's call takes.
+Two programs are written differently. A call without a counterpart is transparent: it has no verdict, since the results
+computed from it are compared. The same applies to an argument that only one side's call takes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -27,12 +27,12 @@ from .reach import DIFFERING
 _RECEIVED = (INPUT, PARAMETERS)
 
 _LEAST = 5e-324
-"""For what differs although its distance is zero: another dtype."""
+"""Relative error of tensors that differ although their distance is zero: another dtype."""
 
 
 class Received(NamedTuple):
-    """What a call received: `error` is the greatest relative error of it, `propagated` that of what differs by more
-    than noise (0: nothing does). `is_unclear`: an argument that is no tensor differs."""
+    """The differences that a call received: `error` is their greatest relative error, `propagated` that of those above
+    noise (0: none is). `is_unclear`: an argument that is not a tensor differs."""
 
     error: float
     propagated: float
@@ -40,16 +40,16 @@ class Received(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether something differs by more than noise."""
+        """Return whether an argument differs by more than noise."""
         return self.is_unclear or self.propagated > 0
 
 
 class Upstream:
-    """Looks backwards from inputs. `states` are those of all pairs of records, which the caller fills as it goes.
+    """Searches backwards from inputs. `states` are those of all pairs of records, which the caller fills meanwhile.
 
-    `unmatched` has, by side, the outputs without a counterpart that a difference reaches, and how great it was where it
-    came from. `covered` are the calls without a counterpart behind which something was compared, by side and number.
-    `leaf_state` gives the state of a pair of inputs by its rows on both sides, None for what a call made.
+    `unmatched` has, by side, the outputs without a counterpart that a difference reaches, and its size at its source.
+    `covered` are the calls without a counterpart whose results lead to a comparison, by side and number. `leaf_state`
+    returns the state of a pair of inputs by its rows on both sides, None for the result of a call.
     """
 
     def __init__(
@@ -67,9 +67,10 @@ class Upstream:
 
     @cached_property
     def _leaves(self) -> tuple[dict[int, tuple[int, State]], dict[int, tuple[int, State]]]:
-        """By side: parameters, and what no recorded call made, by its content -> its pair and state, whatever takes it.
+        """By side: parameters, and tensors that no recorded call returned, by content -> the pair and its state, at any
+        call that takes it.
 
-        Only what one side alone computes asks for them.
+        Used only for calls that one side alone makes.
         """
         aligned, found = self._aligned, (dict[int, tuple[int, State]](), dict[int, tuple[int, State]]())
         for event in aligned.events:
@@ -93,7 +94,7 @@ class Upstream:
         return found
 
     def carry(self, event: Event) -> None:
-        """A propagated difference goes through a call that only one side makes."""
+        """Propagate a difference through a call that only one side makes."""
         side = 0 if event.side == "target" else 1
         graph, call = self._aligned.graphs[side], self._aligned.calls[side][event.place]
         received = self._received(side, [row for part in _RECEIVED for row in graph.columns.tensors(call, part)])
@@ -101,23 +102,26 @@ class Upstream:
             self.unmatched[side].update(dict.fromkeys(graph.outputs(call), received.propagated))
 
     def propagated(self, side: int, row: int) -> float:
-        """How far an output is apart if it differs by more than noise, also one without a counterpart; 0 if not."""
+        """Return the relative error of an output, also of one without a counterpart; 0 if it is noise."""
         pairs = self._aligned.pairs_of(side, row)
         return self.propagated_of(pairs) if pairs else self.unmatched[side].get(row, 0.0)
 
     def propagated_of(self, rows: Iterable[int]) -> float:
-        """The greatest relative error among the pairs of records that differ by more than noise; 0 if none does."""
+        """Return the greatest relative error among the pairs of records that differ by more than noise; 0 if none
+        does."""
         differing = (row for row in rows if self._states[row] in DIFFERING)
         return max((self._size(row) for row in differing), default=0.0)
 
     def _size(self, row: int) -> float:
-        """The relative error of a pair of records that differs; where a mask hides it, of what it was computed from."""
+        """Return the relative error of a pair of records that differs; if a mask hides it, that of its inputs."""
         return max(self._aligned.distance(row) or _LEAST, self.hidden.get(row, 0.0))
 
     def without_hidden(self, rows: Iterable[int]) -> list[int]:
-        """The records of a forward call that may explain what its backward call returns: not the inputs whose
-        differences a mask hides, where what the call made of them agrees, nor non-tensor arguments, where its
-        outputs show by how much they count."""
+        """Return the records of a forward call that may explain the results of its backward call.
+
+        Not the inputs whose differences a mask hides, if the outputs agree, nor non-tensor arguments, if the outputs
+        show the size of their effect.
+        """
         found, aligned = list(rows), self._aligned
         outputs = (row for row in found if not aligned.is_input[row] and aligned.are_tensors[row])
         if any(self._states[row] in DIFFERING for row in outputs):
@@ -125,7 +129,7 @@ class Upstream:
         return [row for row in found if row not in self.hidden]
 
     def received(self, rows: Iterable[int]) -> Received:
-        """What the records that a pair of calls received amount to."""
+        """Return the differences in the records that a pair of calls received."""
         aligned, states, are_tensors = self._aligned, self._states, self._aligned.are_tensors
         error, propagated, is_unclear = 0.0, 0.0, False
         for row in rows:
@@ -142,7 +146,8 @@ class Upstream:
         return Received(error, propagated, is_unclear)
 
     def _received(self, side: int, rows: Iterable[int]) -> Received:
-        """What is behind inputs of one side's call: in the nearest pairs of records, through calls of that side."""
+        """Return the differences that inputs of one side's call received from the nearest pairs of records, through
+        calls of that side."""
         graph, error, propagated = self._aligned.graphs[side], 0.0, 0.0
         for row in rows:
             made_by = self._aligned.made_by(side, row)
@@ -158,21 +163,23 @@ class Upstream:
         return Received(error, propagated)
 
     def _is_other_constant(self, side: int, made: int) -> bool:
-        """Whether an output is a constant that differs: a mask, made in another way. It explains nothing of what one
-        side computes with it and the other with its own; that must agree as if both constants were right. Whole numbers
-        select elements, as positions do, and have one form only."""
+        """Return whether an output is a constant that differs: a mask that is written in another way.
+
+        It does not explain differences of results: each side uses its mask, and the results must agree as if both were
+        right. Integers select elements, as positions do, and have only one form.
+        """
         graph, pair = self._aligned.graphs[side], self._aligned.pair_of[side][made]
         if pair < 0 or self._states[pair] not in DIFFERING or graph.call_of[made] not in graph.constant_calls:
             return False
         return family(graph.columns.dtype(made)) != "int"
 
     def _pairs(self, side: int, row: int) -> set[int]:
-        """The pairs of tensors that a record stands in."""
+        """Return the pairs of tensors that a record is in."""
         return {pair for pair in self._aligned.pairs_of(side, row) if self._aligned.are_tensors[pair]}
 
     def _step(self, side: int, call: int) -> tuple[set[int], set[int]]:
-        """One step upstream from a call: the pairs of records that its inputs are, and the calls that made the others
-        and have no partner."""
+        """Return one step upstream from a call: the pairs of records that are its inputs, and the unmatched calls that
+        returned the other inputs."""
         if (side, call) not in self._steps:
             self._steps[side, call] = self._one_step(side, call)
         return self._steps[side, call]
@@ -193,7 +200,7 @@ class Upstream:
         return pairs, calls
 
     def ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
-        """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
+        """Return the nearest pairs of records from which a record was computed, and the unmatched calls between."""
         if pairs := self._pairs(side, row):
             return pairs, set()
         waiting = [self._aligned.graphs[side].call_of[row]]
@@ -207,9 +214,9 @@ class Upstream:
         return found, calls
 
     def _error(self, side: int, row: int) -> float:
-        """The greatest relative error of the nearest pairs from which a record was computed.
+        """Return the greatest relative error of the nearest pairs from which a record was computed.
 
-        Known for each call once: what only one side computes may be long, and is asked for again at each of its calls.
+        It is cached for each call: sequences of calls of one side may be long, and each of their calls requests it.
         """
         if found := self._pairs(side, row):
             return max(map(self._aligned.distance, found))
@@ -230,8 +237,8 @@ class Upstream:
         return known[side, last]
 
     def upstream_calls(self, event: Event) -> set[tuple[int, int]]:
-        """The calls without a counterpart behind what only one side's call of a pair received, by side and number; not
-        those of the same layer, which is one call on the other side."""
+        """Return the calls without a counterpart, by side and number, that computed the arguments of only one side of a
+        pair of calls; not those of the same layer, which is one call on the other side."""
         found = set[tuple[int, int]]()
         for row in event.rows:
             if not self._aligned.is_input[row] or (one := self._aligned.unmatched_tensor(row)) is None:
@@ -245,9 +252,12 @@ class Upstream:
         return found
 
     def places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-        """Where calls that only one side makes stand in the comparison, in order; without those that return their
-        input, or receive no tensor. Those that compute from data, and of these those that take what both sides have,
-        say more than what makes constants, only arranges, or is computed besides."""
+        """Return the places of calls that only one side makes, in order; without those that return their input, or
+        receive no tensor.
+
+        If some compute from data, only these: not those that create constants or only arrange elements. Of these, if
+        some take a tensor that both sides have, only these.
+        """
         changing = [(side, call) for side, call in calls if self._changes(side, call)]
         known = [one for one in changing if one[1] not in self._aligned.graphs[one[0]].constant_calls] or changing
         computing = [one for one in known if not self._aligned.graphs[one[0]].only_arranges(one[1])] or known
@@ -255,7 +265,7 @@ class Upstream:
         return self.unmatched_places(informative)
 
     def unmatched_places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-        """Where calls that only one side makes stand in the comparison, in order."""
+        """Return the places of calls that only one side makes, in order."""
         aligned = self._aligned
         found = (aligned.unmatched_place[side].get(call) for side, call in calls)
         hidden = set[int]() if aligned.has_other_kernels else aligned.not_collected
@@ -272,7 +282,7 @@ class Upstream:
         return any(self._aligned.pair_of[side][made] >= 0 for row in inputs for made in made_by(side, row))
 
     def makes_elements(self, side: int, call: int) -> bool:
-        """Whether a call's function gives other elements than those of its inputs."""
+        """Return whether a call's function returns elements other than those of its inputs."""
         known = operation_of(self._aligned.graphs[side].names[call])
         return known is None or known.kind is not Kind.MOVES
 
@@ -280,10 +290,10 @@ class Upstream:
 def transparent(
     aligned: AlignedGraphs, covered: Collection[tuple[int, int]], responsible: Collection[int]
 ) -> dict[int, Reason]:
-    """By place: why a call that only one side makes is no difference.
+    """Return, by place, why a call that only one side makes is not a difference.
 
-    `covered` are the side and number of the calls behind which something was compared. `responsible` are the places of
-    those that lead to what diverges, which are no exceptions.
+    `covered` are the side and number of the calls whose results lead to a comparison. `responsible` are the places of
+    the calls that lead to a divergence, which are not exempt.
     """
     found: dict[int, Reason] = {}
     suspects = {*responsible, *aligned.trained_on_one_side}
@@ -319,7 +329,7 @@ def details(
     aligned: AlignedGraphs, covered: Collection[tuple[int, int]], explained: Mapping[int, Reason]
 ) -> Iterator[int]:
     """Yield the places of calls whose function the other framework does not have, and need not have: a tensor that is
-    computed from them is compared, or they return no tensor. `explained` is what `transparent` found."""
+    computed from them is compared, or they return no tensor. `explained` is the result of `transparent`."""
     for place, reason in explained.items():
         if reason.why is Why.NO_COUNTERPART:
             side = 0 if aligned.calls[0][place] >= 0 else 1
@@ -333,7 +343,7 @@ def _returns_input(graph: Graph, call: int) -> bool:
 
 
 def _is_returned(aligned: AlignedGraphs, side: int, call: int) -> bool:
-    """Whether what a call returns is what a cell around it returns that has a counterpart."""
+    """Return whether a call returns the result of a cell around it that has a counterpart."""
     graph = aligned.graphs[side]
     made = {graph.alias(row) for row in graph.outputs(call)}
     returned = (row for cell in graph.around(call) for row in graph.outputs(cell))
@@ -341,8 +351,8 @@ def _is_returned(aligned: AlignedGraphs, side: int, call: int) -> bool:
 
 
 def last_forward(graph: Graph) -> int:
-    """The last forward call that computes something of its inputs itself, no constant; what it returns may be the
-    loss. -1 where there is none."""
+    """Return the last forward call that computes its result from inputs, not a constant: it may be the loss. -1 if
+    there is none."""
     for call in range(len(graph.names) - 1, -1, -1):
         name = graph.names[call]
         if name.direction == "forward" and call not in graph.inside:
@@ -353,9 +363,9 @@ def last_forward(graph: Graph) -> int:
 
 
 def have_same_results(aligned: AlignedGraphs) -> bool:
-    """Return whether both sides end with calls without a counterpart that return the same: a loss, written in two ways.
+    """Return whether both sides end with unmatched calls that return the same: a loss, written in two ways.
 
-    They agree up to the rounding of one call; of two frameworks, up to that of a function that they approximate.
+    They agree within the rounding of one call; between two frameworks, within that of a function that they approximate.
     """
     ends = [(graph, last_forward(graph)) for graph in aligned.graphs]
     if any(call < 0 or aligned.place_of[side][call] >= 0 for side, (_, call) in enumerate(ends)):
@@ -376,7 +386,8 @@ def have_same_results(aligned: AlignedGraphs) -> bool:
 
 
 def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
-    """By row: why a record that only one side's call has is no difference; not where the call computes otherwise."""
+    """Return, by row, why a record that only one side's call has is not a difference; not if the call's outputs
+    diverge."""
     found: dict[int, Reason] = {}
     for event in aligned.events:
         if not event.is_matched:
@@ -386,14 +397,14 @@ def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Re
             continue
         for row in rows:
             if row in aligned.pairs.notes.partnerless:
-                continue  # why it has none is known
+                continue  # the reason is known
             if aligned.is_input[row] or not _is_used(aligned, row):
                 found[row] = Reason(Why.OTHER_WAY if aligned.is_input[row] else Why.NOBODY_USES)
     return found
 
 
 def _is_used(aligned: AlignedGraphs, row: int) -> bool:
-    """Whether a recorded call uses an output of one side."""
+    """Return whether a recorded call uses an output of one side."""
     for rows, graph in zip(aligned.rows, aligned.graphs, strict=True):
         at = rows[row]
         if at >= 0 and graph.columns.kind[at] == TENSOR and graph.users.get(graph.alias(at)):

@@ -1,4 +1,4 @@
-"""The verdicts that follow from judging along the dataflow: noise passes, divergences are wrong, the rest is exempt."""
+"""Derive verdicts from states along the dataflow: noise passes, divergences are wrong, other states are exempt."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -37,9 +37,9 @@ def with_harmless_structure(comparison: Comparison) -> Comparison:
 def entered(
     aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int, int]], made_of: Mapping[int, tuple[int, ...]]
 ) -> Comparison:
-    """Return the comparison in which what diverges is at least a warning, with the exemptions of the dataflow.
+    """Return the comparison in which divergences are at least warnings, with the exemptions of the dataflow.
 
-    `covered` are calls as `transparent` takes them, `made_of` the outputs that an input is.
+    `covered` are calls as in `transparent`, `made_of` the outputs that an input consists of.
     """
     responsible = {*noise.roundings, *noise.constants, *(at for each in noise.stretches.values() for at in each)}
     found = _Excused(DataflowFacts(aligned, noise.states.data, noise, responsible, covered, made_of))
@@ -57,11 +57,11 @@ def entered(
 
 @dataclass
 class DataflowFacts:
-    """What the exemptions along the dataflow are decided by.
+    """The data by which exemptions along the dataflow are decided.
 
-    `states` are those of all pairs of records, also in `noise`, which is None where nothing differs. `responsible` are
+    `states` are those of all pairs of records, also in `noise`, which is None if nothing differs. `responsible` are
     the places of calls of one side that lead to a tensor that diverges. `covered` are the side and number of the calls
-    of one side from which something is computed that was compared, `made_of` the outputs that an input is.
+    of one side whose results lead to a comparison, `made_of` the outputs that an input consists of.
     """
 
     aligned: AlignedGraphs
@@ -73,28 +73,29 @@ class DataflowFacts:
 
     @cached_property
     def is_wrong(self) -> NDArray[np.bool_]:
-        """Which pairs of records are beyond tolerance."""
+        """Return which pairs of records are beyond tolerance."""
         return np.isin(self.aligned.comparison.grades, (WARNING, ERROR))
 
     @cached_property
     def wide_bounds(self) -> Mapping[int, Reasons]:
-        """The verdict of noise that is withheld, by row."""
+        """Return, by row, why a pair within noise has no verdict: its bound is too wide."""
         if self.noise is None or not (np.asarray(self.states) == State.NOISE).any():
             return {}
-        from .bounds import without_verdict  # here: where nothing is noise, nothing is bounded
+        from .bounds import without_verdict  # here: without noise there are no bounds
 
         return without_verdict(self.aligned, self.noise, self.made_of)
 
     @cached_property
     def one_sided_calls(self) -> dict[int, Reason]:
-        """Why calls that one side alone makes are no difference between two frameworks, by place."""
+        """Return, by place, why calls that only one side makes are not a difference between two frameworks."""
         known = self.aligned.comparison.explained
         found = transparent(self.aligned, self.covered, self.responsible)
         return {place: why for place, why in found.items() if place not in known}
 
     @cached_property
     def one_sided_records(self) -> dict[int, Reason]:
-        """Why records that one side of a pair of calls has are no difference between two frameworks, by row."""
+        """Return, by row, why records of only one side of a pair of calls are not a difference between two
+        frameworks."""
         return one_sided(self.aligned, self.states)
 
     def rows_of(self, state: State) -> Iterator[int]:
@@ -147,7 +148,7 @@ def unused_outputs(facts: DataflowFacts) -> dict[int, Reason]:
 
 
 def wide_bounds(facts: DataflowFacts) -> Mapping[int, Reasons]:
-    """What the inputs explain is too much to conclude anything from it."""
+    """The inputs explain differences so large that nothing can be concluded."""
     return facts.wide_bounds
 
 
@@ -182,7 +183,7 @@ def of_inner_nodes(facts: DataflowFacts) -> dict[int, Reasons]:
 
 
 class _Excused:
-    """The verdicts of a comparison while exemptions are entered; `rows` are those to which one applies."""
+    """The verdicts of a comparison while exemptions are entered; `rows` are those to which an exemption applies."""
 
     def __init__(self, facts: DataflowFacts) -> None:
         self._facts, self._comparison = facts, facts.aligned.comparison
@@ -209,7 +210,7 @@ class _Excused:
             self.rows.update(new)
 
     def enter_divergences(self) -> None:
-        """Enter what diverges, with what decided about it."""
+        """Enter the divergences, with their evidence."""
         noise, grades = self._facts.noise, self._grades
         assert noise is not None
         for row in self._facts.rows_of(State.DIVERGENT):
@@ -217,7 +218,7 @@ class _Excused:
             if evidence is None or evidence.sign is Sign.BITS or (noise.is_exact and grades[row] == PASS):
                 if grades[row] == PASS and moves_data(self._facts.aligned, row):
                     grades[row] = WARNING  # no tolerance: the call rounds nothing
-                continue  # within tolerance, where all before is equal to the bit
+                continue  # within tolerance, after values that are all bitwise equal
             if grades[row] == PASS:
                 grades[row] = WARNING
             self.reasons[row] = (*self._comparison.reasons_at(row), *_why(evidence))
@@ -234,7 +235,8 @@ class _Excused:
 
 
 def _why(evidence: Evidence | None) -> Reasons:
-    """What decided about a pair of records, as a reason; it names whose limit did, where that is not built in."""
+    """Return the evidence for the state of a pair of records as a reason, with the source of a limit that is not built
+    in."""
     if evidence is None:
         return (Reason(Why.NOISE_BEFORE),)
     is_noise, by = evidence.sign is Sign.NONE, evidence.source

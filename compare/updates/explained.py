@@ -1,7 +1,7 @@
-"""Updates in a comparison: parameters that have only drifted pass, and the finding names the setting that differs.
+"""Apply the updates to a comparison: drifted parameters pass, and the finding names the setting that differs.
 
-`Updates.settle` comes before a comparison judges outputs under noise, `Updates.completed` after `locate`. Within one
-framework `locate` starts at the first bit that differs, so there a drift makes a finding, which is dropped.
+`Updates.settle` is called before a comparison judges outputs under noise, `Updates.completed` after `locate`. Within
+one framework `locate` starts at the first bit that differs, so that a drift leads to a finding, which is dropped.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,29 +44,30 @@ _WHY = {
     Basis.DRIFT: Why.DRIFT_ONLY,
     Basis.ROUNDING: Why.DRIFT_ROUNDING,
 }
-"""Why a parameter whose update agrees is no difference."""
+"""Why a parameter whose update agrees is not a difference."""
 
 _DRIFT = (Status.AGREES, Status.DRIFTED)
-"""What a difference of weights that does not exceed drift is."""
+"""The states of parameters that differ by no more than drift."""
 
 _PASS = GRADES.index("pass")
 
 
 class Updates:
-    """The updates behind one comparison. `judgement` is None where no parameter differs, or no update was before."""
+    """The updates before one comparison. `judgement` is None if no parameter differs, or there was no update."""
 
     def __init__(
         self, before: "Callable[[], Steps]" = tuple, after: "Callable[[], Steps]" = tuple, limits: Limits = BUILT_IN
     ) -> None:
-        """`before` reads the steps before the comparison's without a gap, in order, and `after` those behind it; both
-        are called only where parameters differ in a step that is not the first. `limits` say how far parameters may
-        drift; by exact ones none does."""
+        """`before` reads the steps before that of the comparison without a gap, in order, and `after` the later ones;
+        both are called only if parameters differ in a step that is not the first. `limits` are those of the drift of
+        parameters; exact limits allow none."""
         self._before, self._after, self._limits = before, after, limits
         self._parameters: tuple[Pairs, list[ParameterPair]] | None = None
         self.judgement: UpdateJudgement | None = None
 
     def parameters(self, comparison: Comparison) -> "list[ParameterPair]":
-        """Return the pairs of parameters of a comparison; they are found once for all comparisons of the same pairs."""
+        """Return the pairs of parameters of a comparison; they are searched once for all comparisons of the same
+        pairs."""
         if self._parameters is None or self._parameters[0] is not comparison.pairs:
             from .tracks import parameter_pairs  # here, as below: the first step follows no update
 
@@ -87,8 +88,11 @@ class Updates:
         return comparison if self._limits.is_exact else _with_updates(comparison, self.judgement, pairs)
 
     def completed(self, located: Located, comparison: Comparison) -> Located:
-        """The findings: of a difference of parameters what differs in the update before, of a drift none; but one that
-        says so where results differ and nothing else is found, which received it."""
+        """Return the result of `locate` with findings by the updates.
+
+        The finding of a difference of parameters names the difference of the update before. A drift has no finding,
+        unless results differ and there is no other finding: then one reports the drift.
+        """
         judgement = self.judgement
         if judgement is None:
             return located
@@ -107,11 +111,11 @@ class Updates:
         return replace(located, findings=tuple(findings), roles=roles)
 
     def opened(self, comparison: Comparison, located: Located) -> tuple[Comparison, Located]:
-        """Return the comparison in which parameters have no verdict that differ by more than rounding, where the step
-        before was not compared, with a finding that names them: correct runs drift, and a fault of an earlier step may
-        change as little.
+        """Return the comparison in which parameters that differ by more than rounding have no verdict if the previous
+        step was not compared, with a finding that names them: correct runs drift, and the effect of a fault in an
+        earlier step may be as small.
 
-        This comes last: results that were computed from these parameters are judged as if they had only drifted.
+        This is done last: results that were computed from these parameters are judged as if they had only drifted.
         """
         for exemption in exemptions_of(Stage.END, comparison.relation):
             found: dict[int, Reason] = exemption.function(self, comparison)
@@ -123,7 +127,7 @@ class Updates:
         return comparison, located
 
     def drift_of_earlier_steps(self, comparison: Comparison) -> dict[int, Reason]:
-        """Return the rows of parameters that differ by drift, without a step before that was compared."""
+        """Return the rows of parameters that differ by drift, if no earlier step was compared."""
         if not comparison.target.step or self._limits.is_exact or (comparison.equal == EQUAL).all():
             return {}
         rows = [row for row, reasons in comparison.reasons.items() if is_open_drift(reasons)]
@@ -163,7 +167,7 @@ def _differing_running(comparison: Comparison, pairs: "Sequence[ParameterPair]",
 
 
 def _is_running(finding: Divergence) -> bool:
-    """Whether all parameters of a finding are running statistics, which no update changes."""
+    """Return whether all parameters of a finding are running statistics, which no update changes."""
     evidence = finding.evidence
     return isinstance(evidence, Parameters) and all(name.rpartition(".")[2] in RUNNING for name in evidence.names)
 
@@ -175,7 +179,7 @@ def _differing(comparison: Comparison, pairs: "Sequence[ParameterPair]") -> "lis
 
 
 def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
-    """The judgement in which parameters agree that have drifted no further than a calibration allows."""
+    """Return the judgement in which parameters agree whose drift a calibration allows."""
     verdicts = [
         replace(v, status=Status.AGREES, is_calibrated=True) if _is_allowed(v, limits) else v
         for v in judgement.verdicts
@@ -192,7 +196,7 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
 
 
 def _is_allowed(verdict: UpdateVerdict, limits: Limits) -> bool:
-    """Return whether a parameter agrees by what a calibration has shown, and by nothing else."""
+    """Return whether a parameter agrees only by the limits of a calibration."""
     basis = verdict.basis.value
     if verdict.status is Status.DIFFERS:
         return verdict.excess <= limits.drift(basis)
@@ -201,7 +205,7 @@ def _is_allowed(verdict: UpdateVerdict, limits: Limits) -> bool:
 
 
 def _with_updates(comparison: Comparison, judgement: UpdateJudgement, pairs: "Sequence[ParameterPair]") -> Comparison:
-    """Enter what is known of the updates; a parameter whose update could not be judged keeps its verdict."""
+    """Enter the verdicts on the updates; a parameter whose update could not be judged keeps its verdict."""
     verdicts = {(v.parameter, v.golden): v for v in judgement.verdicts if v.status is not Status.UNSEEN}
     grades, causes, reasons = comparison.grades.copy(), comparison.causes.copy(), dict(comparison.reasons)
     for pair in pairs:
@@ -218,7 +222,7 @@ def _with_updates(comparison: Comparison, judgement: UpdateJudgement, pairs: "Se
 
 
 def drift(verdict: UpdateVerdict) -> Reason | None:
-    """Return why the update of a parameter agrees, or is no more than drift; None if it differs."""
+    """Return why the update of a parameter agrees, or differs only by drift; None if it differs otherwise."""
     if verdict.status not in _DRIFT:
         return None
     names = (LimitSource.CALIBRATED.value,) if verdict.is_calibrated else ()
