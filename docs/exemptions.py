@@ -72,30 +72,30 @@ EVERY = Text("all", "全部")
 def page(language):
     """Return the page in Markdown."""
 
-    def said(text):
+    def localized(text):
         return text.in_(language)
 
-    lines = [f"# {said(TITLE)}", "", said(INTRO), "", said(VERDICTS)]
-    lines += [f"| {outcome.value} | {said(text)} |" for outcome, text in OUTCOMES.items()]
-    lines += ["", said(FRAMEWORKS)]
-    lines += [f"| {relation.name.lower()} | {said(text)} |" for relation, text in RELATIONS.items()]
+    lines = [f"# {localized(TITLE)}", "", localized(INTRO), "", localized(VERDICTS)]
+    lines += [f"| {outcome.value} | {localized(text)} |" for outcome, text in OUTCOMES.items()]
+    lines += ["", localized(FRAMEWORKS)]
+    lines += [f"| {relation.name.lower()} | {localized(text)} |" for relation, text in RELATIONS.items()]
     for stage in Stage:
-        lines += ["", f"## {said(STAGES[stage])}", "", said(COLUMNS)]
+        lines += ["", f"## {localized(STAGES[stage])}", "", localized(COLUMNS)]
         for row in TABLE:
             if row.stage is stage:
-                lines.append(f"| {' | '.join(cells(row, said))} |")
+                lines.append(f"| {' | '.join(cells(row, localized))} |")
     return "\n".join(lines) + "\n"
 
 
-def cells(row, said):
+def cells(row, localized):
     """Return the cells of one exemption."""
     relations = [relation.name.lower() for relation in Relation if relation in row.relations]
     cause = f": `{row.cause.name.lower()}`" if row.cause else ""
     module, _, name = row.predicate.partition(":")
     return (
-        f"**{row.name}**: {said(row.means)}",
-        said(SCOPES[row.scope]),
-        said(EVERY) if len(relations) == len(Relation) else ", ".join(relations),
+        f"**{row.name}**: {localized(row.means)}",
+        localized(SCOPES[row.scope]),
+        localized(EVERY) if len(relations) == len(Relation) else ", ".join(relations),
         f"{row.outcome.value}{cause}",
         ", ".join(why.name.lower() for why in row.reasons),
         f"`{name}` (`compare/{module.replace('.', '/')}.py`), `{row.test}`",

@@ -23,25 +23,25 @@ COLUMNS = Text("| code | name | |\n|---|---|---|", "| 编号 | 名称 | |\n|---|
 def page(language):
     """Return the page in Markdown."""
 
-    def said(text):
+    def localized(text):
         return text.in_(language)
 
     colon, end = (": ", "; ") if language == "en" else ("：", "；")
-    lines = [f"# {said(TITLE)}", "", said(INTRO), "", said(COLUMNS)]
-    lines += [f"| [{kind.code}](#{kind.code.lower()}) | `{kind.name}` | {said(kind.means)} |" for kind in EVERY]
+    lines = [f"# {localized(TITLE)}", "", localized(INTRO), "", localized(COLUMNS)]
+    lines += [f"| [{kind.code}](#{kind.code.lower()}) | `{kind.name}` | {localized(kind.means)} |" for kind in EVERY]
     for kind in EVERY:
         where = page_of(kind, language)
         lines += ["", f"## {kind.code}", ""]
         lines += [
-            f"**{said(kind.title)}** (`{kind.name}`, {said(SEVERITIES[kind.severity])})",
+            f"**{localized(kind.title)}** (`{kind.name}`, {localized(SEVERITIES[kind.severity])})",
             "",
-            said(kind.means),
+            localized(kind.means),
             "",
         ]
-        lines += [f"- {said(DECIDED)}{colon}{said(kind.decided)}"]
-        lines += [f"- {said(CAUSES)}{colon}{end.join(map(said, kind.causes))}"]
-        lines += [f"- {said(LOOK)}{colon}{said(kind.look)}"]
-        lines += [f"- {said(CONFIRM)}{colon}{said(kind.confirm)}"]
+        lines += [f"- {localized(DECIDED)}{colon}{localized(kind.decided)}"]
+        lines += [f"- {localized(CAUSES)}{colon}{end.join(map(localized, kind.causes))}"]
+        lines += [f"- {localized(LOOK)}{colon}{localized(kind.look)}"]
+        lines += [f"- {localized(CONFIRM)}{colon}{localized(kind.confirm)}"]
         lines += [f"- [{where.partition('#')[0]}](../{where})"]
     return "\n".join(lines) + "\n"
 
