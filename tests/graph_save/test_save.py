@@ -282,6 +282,7 @@ def test_jit_of_a_function(capture, saved):
 # ---- steps ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.always
 def test_a_step_begins_a_folder_and_the_counts_but_not_the_ids(mode, saved):
     net = mode.ready(Saving(saved.folder))
     for k in range(3):
