@@ -168,6 +168,22 @@ def test_frozen_shared_and_unused_parameters(configured, written):
     }
 
 
+def test_a_parameter_that_two_models_share_is_that_of_the_first(configured, written):
+    """As an embedding and the head of the last pipeline stage in one process."""
+    first, second = torch.nn.ModuleDict({"embedding": torch.nn.Linear(3, 3)}), torch.nn.ModuleDict()
+    second["head"] = torch.nn.Linear(3, 3, bias=False)
+    second["head"].weight = first["embedding"].weight
+    optimizer = torch.optim.SGD(first.parameters(), 0.1)
+    monitor = TrainerMon(configured(param_distribution=True))
+    monitor.set_monitor([first, second], optimizer)
+    second["head"](first["embedding"](torch.ones(2, 3))).sum().backward()
+    optimizer.step()
+    assert [(row["vpp_stage"], row["name"]) for row in written()["param_origin"]] == [
+        ("0", "embedding.weight"),
+        ("0", "embedding.bias"),
+    ]
+
+
 def test_low_precision_checkpointed_and_empty(configured, written):
     class Net(torch.nn.Module):
         def __init__(self):
