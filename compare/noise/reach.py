@@ -209,13 +209,15 @@ class _Reach:
     def leads_to(self, rows: Iterable[int], call: int) -> bool:
         """Return whether a path along the dataflow leads from outputs to a call, even if records on it agree.
 
-        An output that no recorded call uses may lead to every later input that unrecorded code produced.
+        An output that no recorded call uses may lead to every later input that unrecorded code produced, inside the
+        cells that see it.
         """
         graph, waiting = self._graph, list(rows)
         seen = set(waiting)
         while waiting:
-            users = graph.users.get(graph.alias(waiting.pop()), ())
-            calls = {graph.call_of[used] for used in users} if users else self._untraced_calls
+            at = waiting.pop()
+            users = graph.users.get(graph.alias(at), ())
+            calls = {graph.call_of[used] for used in users} if users else self._untraced_calls_after(at)
             if call in calls:
                 return True
             new = [at for user in calls for at in graph.outputs(user) if at not in seen]
@@ -223,17 +225,23 @@ class _Reach:
             waiting += new
         return False
 
+    def _untraced_calls_after(self, row: int) -> set[int]:
+        """Return the calls of `_untraced_calls` that follow an output, inside the cells that see it."""
+        cells = (self._untraced_calls.get(cell, ()) for cell in self._cells_that_see(row))
+        return {call for calls in cells for call in calls if call > self._graph.call_of[row]}
+
     @cached_property
-    def _untraced_calls(self) -> set[int]:
-        """Return the innermost forward calls with an input whose origin is not recorded."""
-        graph = self._graph
-        return {
-            call
-            for call, name in enumerate(graph.names)
-            if name.direction == "forward" and call not in graph.inside
-            for row in graph.inputs(call)
-            if self._is_untraced(row)
-        }
+    def _untraced_calls(self) -> Mapping[int, Sequence[int]]:
+        """Return by cell (-1: the root) the innermost forward calls inside, at any depth, with an input whose origin is
+        not recorded."""
+        graph, found = self._graph, defaultdict[int, list[int]](list)
+        for call, name in enumerate(graph.names):
+            if name.direction != "forward" or call in graph.inside:
+                continue
+            if any(map(self._is_untraced, graph.inputs(call))):
+                for cell in (*graph.around(call), -1):
+                    found[cell].append(call)
+        return found
 
     def _of_user(self, call: int) -> list[int]:
         """Return the results of a call that uses a tensor, and of its backward, that differ; they are kept."""

@@ -357,3 +357,34 @@ def test_a_value_that_nothing_takes_is_not_the_cause_of_what_another_weight_expl
     found = {one.name: one.kind for one in locate(compare(written("target", 1.5), written("golden", 1.0))).findings}
     assert found.pop("Cell.head.Dense.forward.0") is kinds.PARAMETERS
     assert "Cell.attention.Attention.forward.0" not in found
+
+
+def test_a_value_that_nothing_takes_is_not_the_cause_of_what_code_elsewhere_computes(builder, tensor, value):
+    """One side returns no scores inside the encoder. Later, at the root, the sides assign different items, and what
+    follows has its input from code that was not recorded, which does not see the scores. The sides also round
+    differently."""
+
+    def written(side, item):
+        made = builder(side, mode="statistics", level="mix")
+        encoder, attention = "Cell.encoder.Encoder.forward.0", "Cell.encoder.attention.Attention.forward.0"
+        error = 1e-7 * np.cos(9 * X) if side == "target" else 0.0
+        result, tokens = np.sin(X) * (1 + error), np.array([item, 5, 7], np.int64)
+        sine, scores = tensor(result, "call Mint.sin.0.forward.output.0"), tensor(np.cos(X), "code")
+        made.call("Mint.sin.0.forward", [tensor(X, "leaf")], [result], parent=attention)
+        outputs = [sine, None if side == "target" else scores]
+        made.call(attention, [tensor(X, "leaf")], outputs, parent=encoder)
+        made.call(encoder, [tensor(X, "leaf")], [sine])
+        empty = tensor(np.array([9, 5, 7], np.int64), "leaf", dtype="Int64")
+        made.call("Tensor.__setitem__.0.forward", [empty, value(0), value(item)], [None])
+        given = tensor(tokens, "code", dtype="Int64")
+        made.call("Tensor.view.0.forward", [given, value(-1)], [tensor(tokens, dtype="Int64")])
+        made.call(
+            "Functional.embedding.0.forward",
+            [tensor(tokens, "call Tensor.view.0.forward.output.0", dtype="Int64"), tensor(X, "parameter embedding")],
+            [X[tokens]],
+        )
+        return made.dump()
+
+    found = locate(compare(written("target", 1), written("golden", 0))).findings
+    assert (found[0].name, found[0].kind) == ("Tensor.__setitem__.0.forward", kinds.ARGUMENT)
+    assert "Cell.encoder.attention.Attention.forward.0" not in [one.name for one in found]
