@@ -9,7 +9,7 @@ import pytest
 
 from msprobe.store.npy import load_npy
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 

@@ -16,7 +16,7 @@ from msprobe.diagnose.page import page
 sys.path.append(str(Path(__file__).parents[1] / "compare" / "monitor"))
 from dense_training import Fault, train, write
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 CHECKPOINT = Path(__file__).parent.parent / "samples" / "checkpoint" / "net.ckpt"
 STEP = 41

@@ -11,7 +11,7 @@ import pytest
 from msprobe.cli import main
 from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(3)]
 
 _spec = importlib.util.spec_from_file_location("faults", Path(__file__).parents[1] / "training" / "faults.py")
 faults = importlib.util.module_from_spec(_spec)

@@ -22,7 +22,7 @@ from msprobe.cli import VERBS, main
 from msprobe.findings.document import SCHEMA_FILE
 from msprobe.options.declaration import declared
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests/samples"

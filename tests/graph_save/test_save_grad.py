@@ -7,7 +7,7 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.mindspore import save, save_grad
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(3)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(4)]
 
 
 def floats(*values):

@@ -9,7 +9,7 @@ import pytest
 
 from msprobe.cli import main
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 NAME = "Functional.relu.0.forward"
 

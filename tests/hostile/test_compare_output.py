@@ -14,7 +14,7 @@ import pytest
 from msprobe.cli import main
 from msprobe.compare.jobs import run as carrying_out
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
 
 NAME = "Functional.relu.0.forward"
 FORMATS = ["csv", "xlsx", "json"]

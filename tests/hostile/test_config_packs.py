@@ -13,7 +13,7 @@ import pytest
 from msprobe.cli import main
 from msprobe.store import config_pack
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 ENV = json.dumps({"A": "1"})
 WEIGHTS = "weights/step0/rank0/weight.json"

@@ -11,7 +11,7 @@ from msprobe.compare.jobs.outcome import Task, budget
 from msprobe.compare.units import assembly
 from msprobe.compare.units.details import by_importance
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 RANKS, LAYERS = 4, 24
 

@@ -8,7 +8,7 @@ from config_packs import ONES, STACK, WEIGHT, entries, pack, sheets, summary
 
 from msprobe.cli import main
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 MARK = re.compile(r"<redacted:[0-9a-f]{5}>")
 ABOUT = {"tool": "msprobe-ms 0.1.0", "format_version": 1, "framework": "pytorch"}

@@ -11,7 +11,7 @@ from msprobe import GradComparator
 from msprobe.base import log
 from msprobe.base.errors import DumpError, UsageError
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 HEADERS = ["param_name,max,min,norm,shape", "Param_name,Max,Min,Norm,Shape"]
 

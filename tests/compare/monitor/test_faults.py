@@ -13,7 +13,7 @@ from msprobe.compare.monitor.report import lines
 from msprobe.compare.monitor.unjudged import Reason, Unjudged
 from msprobe.findings.catalogue import monitor as stages
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 CASES = {
     # name: stage, target ("" for any), ranks, cause, how many leave at least

@@ -12,7 +12,7 @@ from msprobe.findings.kinds import kinds_in
 from msprobe.store.monitor.reader import read_output
 from msprobe.store.monitor.table import Output, RankOutput, Table
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 GRADIENTS = ("actv_grad", "grad_unreduced", "grad_reduced")
 

@@ -8,7 +8,7 @@ import pytest
 
 from msprobe.cli import main
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 WRONG = {"made": (2.0, 3.5, 4.5)}
 OTHER_INPUT = {"inputs": 7.0, "made": (8.0, 9.0, 10.0)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from openpyxl import load_workbook
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
 
 GENERATE, REFERENCE, UPDATE = "actor_generate_sequences", "reference_compute_log_prob", "actor_update"
 BEGINS = "the difference starts here: the keys prompts and responses that the stage reads agree"

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
 
 UPDATE = "actor_update"
 

@@ -8,7 +8,7 @@ import pytest
 from msprobe.cli import main
 from msprobe.mindspore.compare.ms_compare import ms_compare
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(3)
 
 REFERENCE, UPDATE = "reference_compute_log_prob", "actor_update"
 
