@@ -274,14 +274,18 @@ class Comparison:
         """Return one pair of records with its verdict and reason."""
         return Judged(self, row)
 
-    def with_verdicts(self, found: Mapping[int, Verdict]) -> "Comparison":
-        """Return the comparison with these verdicts for some pairs of records; whether those are equal is unknown."""
+    def with_verdicts(self, found: Mapping[int, Verdict], *, keep_equal: bool = False) -> "Comparison":
+        """Return the comparison with these verdicts for some pairs of records.
+
+        Whether those are equal is unknown afterwards, unless `keep_equal` is set.
+        """
         grades, causes, equal, rows = self.grades.copy(), self.causes.copy(), self.equal.copy(), list(found)
         grades[rows] = [GRADES.index(verdict.grade) for verdict in found.values()]
         causes[rows] = [
             NO_CAUSE if verdict.cause is None else CAUSES.index(verdict.cause) for verdict in found.values()
         ]
-        equal[rows] = UNKNOWN
+        if not keep_equal:
+            equal[rows] = UNKNOWN
         reasons = {**self.reasons, **{row: verdict.reasons for row, verdict in found.items()}}
         return replace(self, grades=grades, causes=causes, equal=equal, reasons=reasons)
 

@@ -64,9 +64,8 @@ def with_user_limits(comparison: Comparison, limits: UserLimits) -> Comparison:
         ExcusedCounts(counts[Outcome.EXEMPT], counts[Outcome.PASS], len(explained)),
         _unused(pairs, limits, used),
     )
-    equal = comparison.equal
-    comparison = comparison.with_verdicts(verdicts)
-    return replace(comparison, equal=equal, explained={**comparison.explained, **explained}, excused=found)
+    comparison = comparison.with_verdicts(verdicts, keep_equal=True)
+    return replace(comparison, explained={**comparison.explained, **explained}, excused=found)
 
 
 def ignored(comparison: Comparison, limits: UserLimits, at: int, names: set[str]) -> Reason | None:

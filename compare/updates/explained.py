@@ -120,9 +120,8 @@ class Updates:
         for exemption in exemptions_of(Stage.END, comparison.relation):
             found: dict[int, Reason] = exemption.function(self, comparison)
             if found:
-                equal = comparison.equal
-                comparison = comparison.with_verdicts({row: excused(exemption, why) for row, why in found.items()})
-                comparison = replace(comparison, equal=equal)
+                verdicts = {row: excused(exemption, why) for row, why in found.items()}
+                comparison = comparison.with_verdicts(verdicts, keep_equal=True)
                 located = replace(located, harmless=(*located.harmless, self._unknown(comparison, list(found))))
         return comparison, located
 
