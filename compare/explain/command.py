@@ -39,10 +39,11 @@ def explained(request: Request, name: str) -> tuple[CallChain, Words]:
             )
         )
     request = absolute(request)
+    sides = side(request.target, request.read_as), side(request.golden, request.read_as)
     if not request.read_as:
         from msprobe.compare.jobs.shard_layouts import layouts_of_shards  # here: a single save has no shards
 
-        if isinstance(layouts_of_shards(side(request.target), side(request.golden)), Layouts):
+        if isinstance(layouts_of_shards(*sides), Layouts):
             raise UsageError(
                 translated(
                     "the runs distribute their tensors differently, so their ranks are merged first: "
@@ -51,7 +52,7 @@ def explained(request: Request, name: str) -> tuple[CallChain, Words]:
                     "文件夹使用 --explain",
                 )
             )
-    made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
+    made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, sides=sides)
     if request.calibrate is not None:
         from msprobe.compare.jobs.calibration import with_limits  # here: it needs the replay of calls
 
