@@ -34,7 +34,7 @@ _WITHOUT_SIGN = {
     Sign.SYSTEMATIC: "noise without the common factor or offset",
     Sign.BITS: "noise if other calls of its kind were not bitwise equal",
 }
-"""What would have to change if a sign decided that is not the size of a residual."""
+"""Conditions for another verdict if a sign decided, other than the size of a residual."""
 
 
 def lines_of(chain: CallChain, others: Words = "") -> Iterator[str]:

@@ -51,7 +51,7 @@ def wrap_update(optimizer: Any, before: Callable[[Any], None], after: Callable[[
 
 
 class TorchOptimizers:
-    """What `Optimizers` have in common for all frameworks with PyTorch's interface."""
+    """Common parts of the `Optimizers` of frameworks with PyTorch's interface."""
 
     def check(self, optimizer: AnyOptimizer) -> None:
         """Raise UsageError if an object does not have the attributes of an optimizer."""
