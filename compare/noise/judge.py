@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base import names
 from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits
 from msprobe.compare.core.noise import (
     OPAQUE,
@@ -43,11 +44,12 @@ from msprobe.store.record import NULL
 from .deviations import ACROSS
 from .evidence import OutputEvidence
 from .handed_on import change_on_one_side
-from .operation import operation_of, rounds_inside
+from .operation import STEEP, operation_of, rounds_inside
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, DiedOut, consequences, dying_out
 from .rounding import is_open, rounding_left, within_rounding
 from .statistics import AlignedStatistics, StatisticsEvidence
+from .summary import summary_of
 from .unrecorded import AS_NOISY, Unrecorded
 from .upstream import Received, Upstream
 from .verdicts import entered, with_harmless_structure
@@ -412,6 +414,10 @@ class _Judging:
         if is_rewired and not self._aligned.has_other_kernels:
             # the two calls that produced it are not a pair: it is the same tensor only if they are alike
             return self._state_by_size(row)
+        sources = {self._upstream.moved_from(side, at) for side, at in made}
+        if len(sources) == 1 and -1 not in sources and (propagated := self._upstream.propagated_of(sources)):
+            self._made_of[row] = tuple(sources)
+            return self._propagated(row, propagated)
         if propagated := max((self._upstream.propagated(side, at) for side, at in made), default=0.0):
             return self._propagated(row, propagated)
         # Calls that only move a constant of one side are not another step: the constant differs.
@@ -425,7 +431,8 @@ class _Judging:
         unrecorded = max((self._unrecorded.error_at(*one) for one in open_calls), default=0.0)
         rounding = self._rounding_between(row, between) * (self._outputs.calls_unrecorded if unrecorded else 1.0)
         error = max(error, unrecorded)
-        if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, rounding):
+        most = OPAQUE * self._upstream.composed(between)
+        if not self._has_other_dtype(row) and not is_amplified(self._aligned.distance(row), error, rounding, most):
             if self._is_changed_on_one_side(row, before, between):
                 self.hidden.add(row)
             return State.DIVERGENT if row in self._begun else State.NOISE
@@ -606,19 +613,30 @@ class _Judging:
             # Compared with the golden's function, other arguments have no effect on this output.
             is_unclear = received.is_unclear and row not in self._outputs.crossed
             return self._propagated(row, received.propagated, is_unclear)
-        most = self._most(row, event)
+        most = self._most(row, event) * self._upstream.composed_calls(event)
+        error = received.error * self._steepness(event)
         is_beyond = (
             not self._has_other_arguments(event)
             and math.isfinite(received.error)
-            and is_amplified(self._aligned.distance(row), received.error, self._rounding(row), most)
+            and is_amplified(self._distance_of_sum(row, event), error, self._rounding(row), most)
         )
         if is_beyond and self._is_of_diverging_layer(event):
             return State.PROPAGATED
         if is_beyond and self._aligned.has_other_kernels:
             self._stretches[row] = self._upstream.places(self._upstream.upstream_calls(event))
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
-        self._note(row, event, ResidualJudgement(sign, KernelPrecision.OPAQUE, math.nan), received.error, most)
+        self._note(row, event, ResidualJudgement(sign, KernelPrecision.OPAQUE, math.nan), error, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.propagated, received.is_unclear)
+
+    def _steepness(self, event: Event) -> float:
+        """Return the ratio of the relative error that a call returns to that of its input, if its function converts
+        absolute errors to relative ones; 1 for any other."""
+        known = operation_of(names.parse(event.called))
+        if known is None or known.name not in STEEP or event.direction == "backward":
+            return 1.0
+        rows = [self._aligned.rows[1][row] for row in event.rows if self._aligned.is_input[row]]
+        found = (summary_of(self._aligned.graphs[1].columns, at) for at in rows if at >= 0)
+        return max((one.absolute for one in found if one is not None), default=1.0)
 
     def _is_of_diverging_layer(self, event: Event) -> bool:
         """Return whether, between two frameworks, the inputs of a call were not compared, but the input of the layer
@@ -738,20 +756,22 @@ class _Judging:
         return State.NOISE
 
     def _distance_of_sum(self, row: int, event: Event) -> float:
-        """Return `AlignedGraphs.distance` of the gradient of a parameter.
+        """Return `AlignedGraphs.distance`; for the gradient of a vector relative to the gradients that it sums up.
 
         The gradient of a bias is the sum of the gradients that its cell receives. It may cancel out (for keys, before a
         softmax), and the remainder has the rounding of the summands. That of a weight is a product.
         """
-        if event.kind != "parameters_grad":
-            return self._aligned.distance(row)
-        _, shape = self._aligned.dtype_and_shape(1, row)
+        aligned, is_of_cells = self._aligned, event.kind == "parameters_grad"
+        if not is_of_cells and event.direction != "backward":
+            return aligned.distance(row)
+        _, shape = aligned.dtype_and_shape(1, row)
         if len(shape or ()) != 1:
-            return self._aligned.distance_of_product(row)
-        incoming = [r for place in event.owners for r in self._aligned.pairs.rows(place) if self._aligned.is_input[r]]
-        size = max((self._aligned.size(r) for r in incoming if self._aligned.are_tensors[r]), default=0.0)
-        size = max(size, self._aligned.size(row))
-        return self._aligned.difference(row) / size if size else self._aligned.distance(row)
+            return aligned.distance_of_product(row) if is_of_cells else aligned.distance(row)
+        places = event.owners if is_of_cells else (event.place,)
+        incoming = [r for place in places for r in aligned.pairs.rows(place) if aligned.is_input[r]]
+        size = max((aligned.size(r) for r in incoming if aligned.are_tensors[r]), default=0.0)
+        size = max(size, aligned.size(row))
+        return aligned.difference(row) / size if size else aligned.distance(row)
 
     def _most(self, row: int, event: Event) -> float:
         """Return the largest ratio of the relative error of an output to that of its inputs, if there is no reference

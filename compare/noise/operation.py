@@ -32,6 +32,7 @@ _OTHER_NAMES = {
     "conv2_d": "conv2d",
     "conv3_d": "conv3d",
     "dense": "linear",
+    "expand_dims": "unsqueeze",
 }
 """Names of MindSpore, as separate words, that differ from PyTorch's."""
 
@@ -50,9 +51,12 @@ _CORRECTLY_ROUNDED = frozenset(
 """Elementwise functions for which all kernels give bitwise equal results."""
 
 STEEP = frozenset(
-    ("softmax", "softmin", "log_softmax", "exp", "expm1", "exp2", "logsumexp", "cross_entropy", "sinh", "cosh")
+    (
+        *("softmax", "softmin", "log_softmax", "exp", "expm1", "exp2", "logsumexp", "cross_entropy", "sinh", "cosh"),
+        *("sin", "cos", "tan"),
+    )
 )
-"""Functions of exponentials: the relative error of the output is the absolute one of the input."""
+"""Functions of exponentials and of angles: the relative error of the output is the absolute one of the input."""
 
 JUMPING = frozenset(
     (

@@ -344,17 +344,16 @@ class StatisticsEvidence(OutputEvidence):
     def _incoming_error(self, rows: Iterable[int], call: CallSummaries) -> float:
         """Return the greatest element error of inputs, as it passes through the call.
 
-        It is that of their statistics, or of the statistics of the records from which they were computed. A function of
-        exponentials converts an absolute error to an equal relative error; if a derivative jumps, elements near the
-        jump change completely.
+        It is that of their statistics, or of the statistics of the records from which they were computed. A function
+        in `STEEP` converts an absolute error to an equal relative error; if a derivative jumps, elements near the jump
+        change completely.
         """
         aligned, is_steep, greatest = self._aligned, call.function in STEEP, 0.0
         is_jumping = call.is_backward and call.function in JUMPING
         for row in rows:
             found = max(aligned.distance(row), self._earlier_error(row, call.is_backward))
             if is_steep and math.isfinite(found) and (sides := aligned.summaries(row)):
-                golden = sides[1]
-                found *= max(1.0, golden.rms if golden.greatest <= MASKED else abs(golden.max))
+                found *= sides[1].absolute
             elif is_jumping and aligned.pairs.call_of[row] != call.place:  # of the forward
                 found = math.sqrt(found)
             greatest = max(greatest, found)

@@ -48,6 +48,12 @@ class Summary(NamedTuple):
         return max(abs(self.max), abs(self.min))
 
     @property
+    def absolute(self) -> float:
+        """Return the ratio of an absolute to a relative error of the elements that count in a sum of exponentials; at
+        least 1."""
+        return max(1.0, self.rms if self.greatest <= MASKED else abs(self.max))
+
+    @property
     def total(self) -> float:
         """Return the sum of all elements."""
         return self.mean * self.size
@@ -120,17 +126,19 @@ class Summaries:
         if row not in self._known:
             if len(self._known) >= _MAX_CACHED:  # rows are requested in the order of calls, repeatedly for a while
                 self._known.clear()
-            self._known[row] = self._of(row)
+            self._known[row] = summary_of(self._columns, row)
         return self._known[row]
 
-    def _of(self, row: int) -> Summary | None:
-        columns = self._columns
-        if columns.kind[row] != TENSOR or row in columns.odd:
-            return None
-        greatest, least, mean, norm = columns.max[row], columns.min[row], columns.mean[row], abs(columns.norm[row])
-        if not math.isfinite(greatest + least + mean + norm):
-            return None
-        return Summary(greatest, least, mean, norm, *self._looks[columns.look[row]])
+
+def summary_of(columns: Columns, row: int) -> Summary | None:
+    """Return the summary of a row; None if it is not a tensor, has no statistics, or has non-finite elements."""
+    if columns.kind[row] != TENSOR or row in columns.odd:
+        return None
+    greatest, least, mean, norm = columns.max[row], columns.min[row], columns.mean[row], abs(columns.norm[row])
+    if not math.isfinite(greatest + least + mean + norm):
+        return None
+    _, dtype, shape = columns.looks[columns.look[row]]
+    return Summary(greatest, least, mean, norm, *_look(dtype, shape))
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ Two programs are written differently. A call without a counterpart is transparen
 computed from it are compared. The same applies to an argument that only one side's call takes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
@@ -213,6 +214,19 @@ class Upstream:
         self.covered.update((side, call) for call in calls)
         return found, calls
 
+    def moved_from(self, side: int, row: int) -> int:
+        """Return the pair of tensors whose elements a record has, through calls of one side that only move elements; -1
+        for none."""
+        graph = self._aligned.graphs[side]
+        while not (pairs := self._pairs(side, row)):
+            call = graph.call_of[row]
+            made = {one for at in graph.inputs(call) for one in self._aligned.made_by(side, at)}
+            is_moved = graph.only_arranges(call) or not self.makes_elements(side, call)
+            if not is_moved or len(made) != 1:
+                return -1
+            (row,) = made
+        return min(pairs) if len(pairs) == 1 else -1
+
     def _error(self, side: int, row: int) -> float:
         """Return the greatest relative error of the nearest pairs from which a record was computed.
 
@@ -250,6 +264,26 @@ class Upstream:
                 calls = self.ancestors(side, made)[1]
                 found |= {(side, call) for call in calls if next(graph.around(call), -1) != layer or layer < 0}
         return found
+
+    def composed_calls(self, event: Event) -> int:
+        """Return the number of calls that together compute the outputs of a pair of calls, as in `composed`: itself and
+        the calls of one side that computed its inputs."""
+        between = set[tuple[int, int]]()
+        for row in self._aligned.inputs_of(event):
+            if (one := self._aligned.unmatched_tensor(row)) is not None:
+                side, at = one
+                for made in self._aligned.made_by(side, at):
+                    between |= {(side, call) for call in self.ancestors(side, made)[1]}
+        if not between:
+            return 1
+        own = {(side, calls[event.place]) for side, calls in enumerate(self._aligned.calls)}
+        return self.composed(between | own)
+
+    def composed(self, calls: Iterable[tuple[int, int]]) -> int:
+        """Return how many of some calls compute elements, on the side with more of them; at least 1. Each of them may
+        amplify a difference."""
+        sides = Counter(side for side, call in calls if self.makes_elements(side, call))
+        return max(sides.values(), default=1)
 
     def places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
         """Return the places of calls that only one side makes, in order; without those that return their input, or

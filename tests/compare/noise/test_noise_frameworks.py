@@ -248,6 +248,67 @@ def test_of_two_siblings_that_hold_each_other_s_weights_the_paths_tell_which_is_
     assert located.first.evidence.total == 2
 
 
+LONG = RANDOM.standard_normal((300, 16)).astype(np.float32)
+
+
+def attention(side, error=0.0):
+    """Attention to 300 positions, by four calls of the target: the values average out, an error that all positions have
+    in common does not."""
+    cell = f"{'Cell' if side.is_ms else 'Module'}.net.attention.Attention.forward.0"
+    values = LONG + np.float32(1.1e-6) if side.is_ms else LONG
+    q = side.product(side.leaf(X), side.parameter(W, "q.weight"))
+    k = side.product(side.leaf(LONG), side.parameter(V, "k.weight"))
+    v = side.call("matmul", values, side.leaf(LONG), side.parameter(np.eye(16, dtype=np.float32), "v.weight"))
+    scores = np.float32(1e-4) * q[0] @ k[0].T
+    found = softmax(scores) @ v[0]
+    if side.is_ms:
+        h = side.call("matmul", scores, q, k, parent=cell)
+        h = side.call("softmax", softmax(scores), h, dim=-1, parent=cell)
+        h = side.call("bmm", found + np.float32(error), h, v, parent=cell)
+        h = side.call("reshape", h[0], h, 12, parent=cell)
+    else:
+        h = side.call("scaled_dot_product_attention", found, q, k, v, scale=1e-4, parent=cell)
+    side.build.call(cell, [side.tensor(*each) for each in (q, k, v)], [h[0]])
+    side.call("neg", -h[0], h)
+
+
+@pytest.mark.parametrize(("error", "names"), [(0.0, []), (1e-4, ["Mint.reshape.0.forward"])])
+def test_each_of_several_calls_of_one_side_may_amplify_a_difference(error, names, compared):
+    _, located = compared(lambda side: attention(side, error))
+    assert [finding.name for finding in located.findings] == names
+
+
+def frequencies(side, number):
+    """Frequencies of positions, which are constants, as a column by a different call of each side."""
+    t = side.call("arange", np.arange(16, dtype=np.float32), 16)
+    t = side.call("div", t[0] / np.float32(number), t, number)
+    t = side.call("exp", np.exp(t[0]), t)
+    t = side.call("expand_dims" if side.is_ms else "narrow", t[0][None], t, 0)
+    h = side.call("mul", X * t[0], side.leaf(X), t)
+    side.product(h, side.parameter(W, "first.weight"))
+
+
+def test_a_constant_that_calls_of_one_side_only_move_is_the_cause_of_what_differs_after_them(compared):
+    comparison, located = compared(lambda side: frequencies(side, 64.0 if side.is_ms else 63.0))
+    assert [(f.name, f.kind) for f in located.findings] == [("Mint.div.0.forward", kinds.ARGUMENT)]
+    assert state_of(comparison, "Mint.mul.0.forward.input.1") is State.PROPAGATED
+
+
+@pytest.mark.parametrize("function", ["sin", "cos"])
+@pytest.mark.parametrize("error", [0.0, 0.01])
+def test_the_relative_error_of_an_angle_is_the_absolute_one_of_its_argument(function, error, compared):
+    angles = RANDOM.uniform(30, 60, (16, 16))
+
+    def fill(side):
+        received = angles * (1 + 1e-6 * side.is_ms)  # 5e-5 of the results
+        h = side.call("add", received, side.leaf(angles), 0.0)
+        h = side.call(function, getattr(np, function)(received) + error * side.is_ms, h)
+        side.product(h, side.parameter(W, "first.weight"))
+
+    _, located = compared(fill)
+    assert [finding.name for finding in located.findings] == [f"Mint.{function}.0.forward"] * bool(error)
+
+
 class TestLayouts:
     def test_axes_in_another_order_are_one_tensor(self):
         x = RANDOM.standard_normal((12, 2, 8))
