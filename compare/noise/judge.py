@@ -702,8 +702,11 @@ class _Judging:
         return self._aligned.direction(row) == "backward" or self._aligned.has_same_zeros(row)
 
     def _is_different_inside(self, event: Event) -> bool | None:
+        """Return whether a difference is inside a pair of cells; None if no pair of calls is."""
         found = self._inside(event)
-        return None if found is None else bool(found.propagated)
+        if found is None or not any(next(self._aligned.calls_inside(side, event), None) for side in (0, 1)):
+            return None
+        return bool(found.propagated)
 
     def _inside(self, event: Event) -> Received | None:
         """Return the results of the calls inside a pair of cells; None if nothing is recorded inside."""

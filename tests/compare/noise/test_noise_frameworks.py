@@ -309,6 +309,24 @@ def test_the_relative_error_of_an_angle_is_the_absolute_one_of_its_argument(func
     assert [finding.name for finding in located.findings] == [f"Mint.{function}.0.forward"] * bool(error)
 
 
+def test_a_difference_does_not_end_at_a_cell_whose_inner_calls_are_not_compared(compared):
+    def fill(side):
+        scaled_before(side)  # with a difference that has no effect
+        cell = f"{'Cell' if side.is_ms else 'Module'}.net.layer.{'Dense' if side.is_ms else 'Linear'}.forward.0"
+        axis = 1 if side.is_ms else 0
+        h = side.call("flip", np.flip(X, axis), side.leaf(X), axis)
+        product = h[0] @ V
+        if side.is_ms:  # the golden's calls inside are not recorded
+            inner = side.call("mm", product, h, side.parameter(V, "layer.weight"), parent=cell)
+            side.call("add", product, inner, 0.0, parent=cell)
+        side.build.call(cell, [side.tensor(*h)], [product], parameters={"weight": V})
+        side.call("neg", -product, (product, f"call {cell}.output.0"))
+
+    comparison, located = compared(fill)
+    assert (located.first.name, located.first.kind) == ("Mint.flip.0.forward", kinds.ARGUMENT)
+    assert state_of(comparison, "Cell.net.layer.Dense.forward.0.output.0") is State.PROPAGATED
+
+
 class TestLayouts:
     def test_axes_in_another_order_are_one_tensor(self):
         x = RANDOM.standard_normal((12, 2, 8))
