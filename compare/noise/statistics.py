@@ -73,6 +73,11 @@ _SPREAD = 5.0
 """Factor by which the greatest of four statistics may overestimate the error of a kernel's elements."""
 
 
+_EXCHANGED = 1e-3
+"""Largest deviation of the statistics of one operand on both sides: rounding of earlier calls."""
+
+_MATRIX_PRODUCTS = frozenset(("matmul", "bmm", "mm", "einsum"))
+
 _Outputs = dict[tuple[int, int], list[int]]
 """Outputs of calls of one form, by their positions among the records of their calls on both sides."""
 
@@ -256,6 +261,12 @@ class AlignedStatistics(AlignedGraphs):
         if g.greatest > MASKED:
             return False
         return (t.min == 0) == (g.min == 0) and (t.max == 0) == (g.max == 0)
+
+
+def _is_alike(target: Summary, golden: Summary) -> bool:
+    """Return whether two tensors, of any shapes with one number of elements, may have the same elements."""
+    found = deviation(target, golden)
+    return target.size == golden.size and max(found.moments, found.extremes) <= _EXCHANGED
 
 
 def _entered(rows: NDArray[np.bool_], values: NDArray[Any], other: float) -> NDArray[Any]:
@@ -516,7 +527,22 @@ class StatisticsEvidence(OutputEvidence):
     def ignores_order(self, row: int) -> bool:
         name = self._aligned.name(row)
         known = operation_of(name)
-        return name.direction == "forward" and known is not None and known.name in JOINS
+        if name.direction != "forward" or known is None:
+            return False
+        return known.name in JOINS or (known.name in _MATRIX_PRODUCTS and self._has_exchanged_operands(row))
+
+    def _has_exchanged_operands(self, row: int) -> bool:
+        """Return whether a product of the target has the golden's operands in the other order: the results of `q @ k.T`
+        and `k @ q.T` have the same statistics."""
+        aligned = self._aligned
+        event = aligned.event_at[aligned.pairs.call_of.item(row)]
+        rows = [r for r in event.rows if aligned.is_input[r] and aligned.are_tensors[r]]
+        sides = [[side.of(at[r]) for r in rows] for side, at in zip(aligned.sides, aligned.rows, strict=True)]
+        ours, theirs = ([one for one in side if one is not None] for side in sides)
+        if not len(ours) == len(theirs) == len(rows) == 2:
+            return False
+        pairs = list(zip(ours, reversed(theirs), strict=True))
+        return not _is_alike(ours[0], theirs[0]) and all(_is_alike(*pair) for pair in pairs)
 
     def _is_coarse(self, row: int) -> bool:
         """Return whether an output differs as others of its kind do, none of which is equal."""

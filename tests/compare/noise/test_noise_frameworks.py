@@ -62,12 +62,12 @@ class Program:
 
 @pytest.fixture
 def compared(builder, tensor, value):
-    """`compared(fill)`: `fill(program)` writes each side; the comparison and what was located in it."""
+    """`compared(fill, mode)`: `fill(program)` writes each side; the comparison and what was located in it."""
 
-    def make(fill):
+    def make(fill, mode="tensor"):
         sides = []
         for side, framework in (("target", "mindspore"), ("golden", "pytorch")):
-            build = builder(side, mode="tensor", level="L1", framework=framework)
+            build = builder(side, mode=mode, level="L1", framework=framework)
             fill(Program(build, tensor, value))
             sides.append(build.dump())
         comparison = compare(*sides)
@@ -325,6 +325,26 @@ def test_a_difference_does_not_end_at_a_cell_whose_inner_calls_are_not_compared(
     comparison, located = compared(fill)
     assert (located.first.name, located.first.kind) == ("Mint.flip.0.forward", kinds.ARGUMENT)
     assert state_of(comparison, "Cell.net.layer.Dense.forward.0.output.0") is State.PROPAGATED
+
+
+@pytest.mark.parametrize("mode", ["tensor", "statistics"])
+def test_a_product_of_exchanged_operands_is_no_evidence_that_they_have_no_effect(mode, compared):
+    def fill(side):
+        q = side.product(side.leaf(X), side.parameter(W, "q.weight"))
+        k = side.product(side.leaf(X), side.parameter(V, "k.weight"))
+        left, right = (k, q) if side.is_ms else (q, k)
+        right = side.call("transpose", right[0].T, right)
+        s = side.call("matmul", left[0] @ right[0], left, right)  # transposed, by statistics the same
+        masked = np.where(np.tri(12, dtype=bool), s[0], np.float32(-1e4))
+        if side.is_ms:
+            s = side.call("masked_fill", masked, s, -1e4)
+        else:
+            s = side.call("add", masked, s, side.leaf(np.where(np.tri(12), 0, -1e4).astype(np.float32)))
+        s = side.call("softmax", softmax(masked), s, dim=-1)
+        side.product(s, side.parameter(U[:12], "head.weight"))
+
+    _, located = compared(fill, mode)
+    assert located.first.name == "Mint.transpose.0.forward"
 
 
 class TestLayouts:
