@@ -4,12 +4,9 @@ origin of an input, and the calls that use an output."""
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
-from msprobe.compare.core.noise import Evidence, State
-from msprobe.compare.core.reason import CAUSES, DRIFT, Cause, Reasons, Why
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
+from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade, path_of
 from msprobe.compare.locate.find import Located, cell_of
 from msprobe.compare.locate.finding import Divergence
@@ -17,37 +14,10 @@ from msprobe.compare.noise.pairs import AlignedGraphs, AlignedTensors
 from msprobe.compare.noise.statistics import AlignedStatistics
 from msprobe.store.record import TENSOR
 
+from .decision import Decision, decision_of, state_of
+
 _MAX_RELATED = 5
 """Maximum number of listed records from which an input comes, and of calls that use an output."""
-
-_OF_UPDATES = DRIFT | {Why.UPDATE_DIFFERS}
-
-
-class Rule(Enum):
-    """The rule that decided a pair of records."""
-
-    EQUAL = "equal"
-    """Bitwise equal; of statistics, all statistics are equal."""
-    REPLAY = "replay"
-    """The residual of the call, executed again in float64 on its own inputs."""
-    INPUTS = "inputs"
-    """The relative error of the output compared with that of the inputs."""
-    AMPLIFICATION = "amplification"
-    """The same by statistics."""
-    IDENTITY = "identity"
-    """A relation that holds between the statistics of the inputs and outputs of a call."""
-    UPDATE = "update"
-    """The update that produced a parameter, or the drift of parameters."""
-    PRODUCERS = "producers"
-    """The calls that produced it: it differs by no more than they explain."""
-    DATAFLOW = "dataflow"
-    """The calls that produced it do not explain it, or it was not produced by a call."""
-    EXEMPTION = "exemption"
-    """It could not show a fault, for the stated cause."""
-    OPEN = "open"
-    """It could not be judged, for the stated cause."""
-    TOLERANCE = "tolerance"
-    """The table of tolerances alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +37,7 @@ class RecordChain:
     """One pair of records of a call.
 
     place : its place in the call, such as `input.0`.
-    state : its `State` as a word; empty if it differs and was not judged along the dataflow.
     distance : the difference as a share of the norm; None of other values than tensors, and if it was not measured.
-    evidence : the numbers that decided along the dataflow, if any did.
-    excess : how many times the tolerance it differs by; NaN if the tolerance was not applied.
-    cause : why it has no verdict.
     origin : of an input: `call`, `parameter`, `leaf`, `code` or `unknown`, as recorded; empty for other records.
     related : the records from which an input comes, or the calls that use an output.
     omitted : the number of further related ones.
@@ -81,22 +47,11 @@ class RecordChain:
     target: str
     golden: str
     is_input: bool
-    grade: Grade
-    state: str
-    rule: Rule
+    decision: Decision
     distance: float | None
-    evidence: Evidence | None
-    excess: float
-    reasons: Reasons
-    cause: Cause | None
     origin: str
     related: tuple[Related, ...]
     omitted: int = 0
-
-    @property
-    def differs_or_is_open(self) -> bool:
-        """Whether it does not pass, for another reason than that it could not show a fault."""
-        return self.grade != "pass" and (self.cause is None or not self.cause.is_exempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,63 +101,24 @@ def chain_of(comparison: Comparison, located: Located, place: int) -> CallChain:
 
 
 def _record(aligned: AlignedGraphs, event: Event, row: int) -> RecordChain:
-    comparison, noise = aligned.comparison, aligned.comparison.noise
     pair = aligned.pairs.pair(row)
-    cause = None if comparison.causes[row] == NO_CAUSE else CAUSES[comparison.causes[row]]
     is_input = bool(aligned.is_input[row])
     related = list(_producers(aligned, row)) if is_input else list(_users(aligned, row))
     sides = [(side, aligned.rows[side][row]) for side in (0, 1) if aligned.rows[side][row] >= 0]
     origins = (
         [aligned.graphs[side].origin(at)[0] for side, at in sides] if is_input and aligned.are_tensors[row] else []
     )
-    excess = float(comparison.excess[row]) if comparison.which[row] >= 0 else math.nan
-    record = pair.record
     return RecordChain(
-        path_of(record),
+        path_of(pair.record),
         pair.target.name if pair.target is not None else "",
         pair.golden.name if pair.golden is not None else "",
         is_input,
-        GRADES[comparison.grades[row]],
-        _state(aligned, row),
-        rule_of(comparison, row),
+        decision_of(aligned.comparison, row),
         _distance(aligned, row),
-        None if noise is None else noise.evidence.get(row),
-        excess,
-        comparison.reasons_at(row),
-        cause,
         origins[0] if origins else "",
         tuple(related[:_MAX_RELATED]),
         max(0, len(related) - _MAX_RELATED),
     )
-
-
-def rule_of(comparison: Comparison, row: int) -> Rule:
-    """Return the rule that decided a pair of records."""
-    noise, kinds = comparison.noise, {reason.why for reason in comparison.reasons_at(row)}
-    if comparison.causes[row] != NO_CAUSE:
-        return Rule.EXEMPTION if CAUSES[comparison.causes[row]].is_exempt else Rule.OPEN
-    if comparison.equal[row] == EQUAL:
-        return Rule.EQUAL
-    if kinds & _OF_UPDATES:
-        return Rule.UPDATE
-    evidence = None if noise is None else noise.evidence.get(row)
-    if evidence is not None:
-        if evidence.law:
-            return Rule.IDENTITY
-        if evidence.is_by_statistics:
-            return Rule.AMPLIFICATION
-        return Rule.INPUTS if math.isnan(evidence.bound) or math.isnan(evidence.residual) else Rule.REPLAY
-    state = State.EQUAL if noise is None else State(noise.states[row])
-    if state in (State.NOISE, State.PROPAGATED):
-        return Rule.PRODUCERS
-    return Rule.DATAFLOW if state == State.DIVERGENT else Rule.TOLERANCE
-
-
-def _state(aligned: AlignedGraphs, row: int) -> str:
-    noise = aligned.comparison.noise
-    if noise is not None and noise.states[row] != State.EQUAL:
-        return State(noise.states[row]).name.lower()
-    return "equal" if aligned.equal[row] == EQUAL else ""
 
 
 def _distance(aligned: AlignedGraphs, row: int) -> float | None:
@@ -242,5 +158,5 @@ _WORST = ("divergent", "propagated", "unknown", "", "harmless", "elsewhere", "no
 def _related(aligned: AlignedGraphs, name: str, rows: list[int]) -> Related:
     if not rows:
         return Related(name, "partnerless")
-    worst = min(rows, key=lambda row: _WORST.index(_state(aligned, row)))
-    return Related(name, _state(aligned, worst), GRADES[aligned.comparison.grades[worst]])
+    worst = min(rows, key=lambda row: _WORST.index(state_of(aligned.comparison, row)))
+    return Related(name, state_of(aligned.comparison, worst), GRADES[aligned.comparison.grades[worst]])

@@ -75,7 +75,7 @@ def explained(request: Request, name: str) -> tuple[CallChain, Words]:
         if place is None:
             continue
         chain = chain_of(last.comparison, last.located, place)
-        is_chosen = any(record.differs_or_is_open for record in chain.records)
+        is_chosen = any(record.decision.differs_or_is_open for record in chain.records)
         if chosen is None or is_chosen:
             chosen = task.job, chain
         if is_chosen:

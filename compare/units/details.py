@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from msprobe.base.phrase import phrase
 from msprobe.base.schema import NAMES, NUMBERS
 from msprobe.compare.core.reason import Reason
+from msprobe.compare.explain.decision import Rule, decision_of, decision_phrases
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.wording import reason_phrase
 from msprobe.compare.locate.find import Located
@@ -146,7 +147,8 @@ class OfComparison:
         ours, theirs = comparison.target.columns, comparison.golden.columns
         columns, at = (ours, t) if t >= 0 else (theirs, g)
         described = comparison.described.get(row, (None, None))
-        reasons = comparison.reasons_at(row)
+        decision = decision_of(comparison, row)
+        reasons = decision.reasons
         return Record(
             place_of(columns, at),
             PARTS[columns.part[at]],
@@ -156,6 +158,8 @@ class OfComparison:
             {title: _cell(cells[at]) for at, title in self._measured if cells[at] != ""},
             limits_of(reasons),
             tuple(phrase("{reasons}.", reasons=reason_phrase(reason)) for reason in reasons),
+            "" if decision.rule is Rule.EQUAL else decision.state,
+            decision_phrases(decision),
         )
 
     def _stacks(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -178,7 +178,9 @@ class Record:
     """One record of a call. `part` is one of `store.record.PARTS`; `place` is `output.0`.
 
     `measures` are the columns of the sheet by their titles; `limits` is the allowed difference, `reasons` are the
-    reasons of the verdict. `verdict` is a letter of `VERDICTS`.
+    reasons of the verdict. `verdict` is a letter of `VERDICTS`, `state` the result of the pass along the dataflow
+    (`compare.core.noise.State`, in lower case). `decision` are the rule that decided, its numbers, and what would have
+    to change for another verdict, as `compare --explain` prints them.
     """
 
     place: str
@@ -189,6 +191,8 @@ class Record:
     measures: dict[str, float | str | None] = field(default_factory=dict)
     limits: str = ""
     reasons: tuple[Words, ...] = ()
+    state: str = ""
+    decision: tuple[Words, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from msprobe.base.phrase import phrase
 from msprobe.findings.texts import texts
 from msprobe.report.document import CallDetails, Details, Layout, Record, Side, State, Tensor, Unit
 from msprobe.report.embed import MARK, element, encoded
@@ -197,7 +198,14 @@ def records_of(layout, state, call, fault):
     ]
     if call == fault:
         records[1] = Record(
-            "input.1", "input", Tensor(value="0.001"), Tensor(value="1e-05"), "e", {}, "", ("the values are different",)
+            "input.1",
+            "input",
+            Tensor(value="0.001"),
+            Tensor(value="1e-05"),
+            "e",
+            reasons=("the values are different",),
+            state="divergent",
+            decision=("the dataflow: no call that differs produced it", phrase("noise up to {limit:.2g}", limit=1e-5)),
         )
     output = Record("output.0", "output", target, golden, state.verdicts[call], measures, "relative error up to 1e-4")
     if state.verdicts[call] == "e":

@@ -49,6 +49,17 @@ def test_the_first_wrong_call_is_seen_without_scrolling(opened):
         assert "self.epsilon" in page.locator(".stack-lines").first.inner_text()
 
 
+def test_how_a_value_was_decided_is_shown_on_request(opened):
+    with opened("compared") as page:
+        wrong = page.locator(".records tbody.verdict-e", has_text="input.1")
+        assert wrong.locator(".decision summary").inner_text() == "How it was decided: the difference begins here"
+        assert wrong.locator(".decision li").count() == 0
+        wrong.locator(".decision summary").click()
+        lines = wrong.locator(".decision li").all_inner_texts()
+        assert lines == ["the dataflow: no call that differs produced it", "noise up to 1e-05"]
+        assert page.locator(".records .decision").count() == 1
+
+
 @pytest.mark.parametrize(
     "name", ["Mint.matmul.0.backward", "Cell.blocks.0.Block.backward.0", "Cell.head.Dense.forward.0"]
 )

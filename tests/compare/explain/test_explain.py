@@ -1,11 +1,17 @@
 """`msprobe compare --explain CALL`: the chain of one call, as lines and as data."""
 
 import json
+from collections import defaultdict
 
 import numpy as np
 import pytest
 
 from msprobe.cli import main
+from msprobe.compare.locate.find import locate
+from msprobe.compare.run import compare
+from msprobe.compare.units.calls import UnitCalls
+from msprobe.compare.units.details import OfComparison
+from msprobe.store.reader import read
 
 
 @pytest.fixture
@@ -194,3 +200,27 @@ def test_ranks_that_are_merged_are_refused(recorded, capsys):
     code, _, error = explained(capsys, *sides, "Mint.matmul.0.forward", "--rank-size", "2", "--tp", "2")
     assert code == 2
     assert "--explain and --rank-size cannot be combined" in error
+
+
+def test_the_page_has_the_same_decisions(recorded, capsys):
+    target, golden = recorded("target", factor=3.0), recorded("golden")
+    _, lines, _ = explained(capsys, target, golden, "Mint.add.0.forward")
+    expected = defaultdict(list)  # by place: rule, numbers, and the condition for another verdict
+    place = ""
+    for line in lines[1:]:
+        label, _, text = line.strip().partition(": ")
+        if not line.startswith("    "):
+            place = label
+        elif label in ("rule", "numbers", "otherwise"):
+            expected[place].append(text)
+    dumps = [read(side / "step0" / "rank" / "dump.json") for side in (target, golden)]
+    comparison = compare(*dumps)
+    at = next(at for at in range(len(comparison.pairs)) if comparison.pairs.name(at) == "Mint.add.0.forward")
+    (details,) = OfComparison(comparison, locate(comparison), UnitCalls.of_pairs(comparison.pairs, "dump"))([at])
+    found = {record.place: [str(line) for line in record.decision] for record in details.records}
+    assert found == {**expected, "input.1": []}  # equal: nothing to explain
+    assert {record.place: record.state for record in details.records} == {
+        "input.0": "propagated",
+        "input.1": "",
+        "output.0": "propagated",
+    }

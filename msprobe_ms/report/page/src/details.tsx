@@ -164,7 +164,7 @@ function RecordRows(props: { record: CallRecord; hasGolden: boolean; names: stri
           <SideCells name={t("golden")} one={golden} other={target} names={names} />
         </tr>
       ) : null}
-      {measures.length || record.limits || record.reasons?.length ? (
+      {measures.length || record.limits || record.reasons?.length || record.decision?.length ? (
         <tr class="judged">
           <td colSpan={3 + names.length}>
             {record.reasons?.map((reason) => (
@@ -180,10 +180,30 @@ function RecordRows(props: { record: CallRecord; hasGolden: boolean; names: stri
               </p>
             ) : null}
             {record.limits ? <p class="limits">{shown(record.limits)}</p> : null}
+            <Decision record={record} />
           </td>
         </tr>
       ) : null}
     </tbody>
+  );
+}
+
+/** The rule that decided, its numbers, and what would have to change for another verdict. */
+function Decision({ record }: { record: CallRecord }) {
+  const { decision, state } = record;
+  if (!decision?.length) return null;
+  const key = `state_of_${state}`;
+  const title = isKey(key) ? t("decision", t(key as "state_of_noise")) : t("decided");
+  return (
+    <Part title={title} class="decision">
+      {() => (
+        <ul>
+          {decision.map((line) => (
+            <li>{say(line)}</li>
+          ))}
+        </ul>
+      )}
+    </Part>
   );
 }
 

@@ -148,6 +148,8 @@ export interface CallRecord {
   measures?: Record<string, Measured>;
   limits?: string;
   reasons?: Words[];
+  state?: string;
+  decision?: Words[];
 }
 
 export interface CallDetails {
