@@ -1,2 +1,2 @@
-"""Why one call has its verdicts, for `--explain` and the page: `decision` is the rule that decided one pair of records,
-`chain` relates the records of a call to others, `text` prints them, and `command` runs `--explain`."""
+"""Why one call has its verdicts, for `--explain`: `chain` relates the records of a call, each with the `Decision` that
+`judge.decision` has for it, to others, `text` prints them, and `command` runs it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msprobe.compare.dataflow.events import Event
+from msprobe.compare.judge.decision import Decision, decision_of, state_of
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade, path_of
 from msprobe.compare.locate.find import Located, cell_of
@@ -13,8 +14,6 @@ from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.noise.pairs import AlignedGraphs, AlignedTensors
 from msprobe.compare.noise.statistics import AlignedStatistics
 from msprobe.store.record import TENSOR
-
-from .decision import Decision, decision_of, state_of
 
 _MAX_RELATED = 5
 """Maximum number of listed records from which an input comes, and of calls that use an output."""

@@ -6,12 +6,12 @@ from typing import Any
 
 from msprobe.base.phrase import Words, joined, phrase
 from msprobe.compare.core.noise import Evidence
+from msprobe.compare.judge.decision import Rule, numbers_phrase, otherwise_phrase, rule_phrase
 from msprobe.compare.judge.wording import reasons_phrase
 from msprobe.compare.locate.wording import full_phrase
 from msprobe.findings.text import one_line
 
 from .chain import CallChain, RecordChain, Related
-from .decision import Rule, numbers_phrase, otherwise_phrase, rule_phrase
 
 
 def lines_of(chain: CallChain, others: Words = "") -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msprobe.base.phrase import phrase
 from msprobe.base.schema import NAMES, NUMBERS
 from msprobe.compare.core.reason import Reason
-from msprobe.compare.explain.decision import Rule, decision_of, decision_phrases
+from msprobe.compare.judge.decision import Rule, decision_of, decision_phrases
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.wording import reason_phrase
 from msprobe.compare.locate.find import Located

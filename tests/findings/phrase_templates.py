@@ -13,6 +13,7 @@ from msprobe.compare.core.noise import KernelPrecision, Sign
 from msprobe.compare.core.reason import Cause as CauseOfUnjudged
 from msprobe.compare.explain import text as explained
 from msprobe.compare.jobs import answer as answers
+from msprobe.compare.judge import decision
 from msprobe.compare.judge import wording as judge
 from msprobe.compare.locate import wording as locate
 from msprobe.compare.locate.finding import UpdateCause
@@ -63,10 +64,10 @@ TABLES = {
     ],
     "one": ["{number} call", "{number} value"],
     "several": ["{number} calls", "{number} values"],
-    "_RULES[record.rule]": explained._RULES.values(),
-    "_WITHOUT_SIGN[found.sign]": explained._WITHOUT_SIGN.values(),
+    "_RULES[decision.rule]": decision._RULES.values(),
+    "_WITHOUT_SIGN[found.sign]": decision._WITHOUT_SIGN.values(),
     "_ORIGINS[record.origin]": explained._ORIGINS.values(),
-    "record.cause.value": [cause.value for cause in CauseOfUnjudged],
+    "decision.cause.value": [cause.value for cause in CauseOfUnjudged],
     "found.source.value": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
     "found.is_of.value": [precision.value for precision in KernelPrecision],
     "found.sign.value": [sign.value for sign in Sign if sign is not Sign.NONE],

@@ -7,8 +7,9 @@ from enum import Enum
 from msprobe.base.phrase import Phrase, Words, phrase
 from msprobe.compare.core.noise import Evidence, Sign, State
 from msprobe.compare.core.reason import CAUSES, DRIFT, Cause, Reasons, Why
-from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
-from msprobe.compare.judge.verdict import GRADES, Grade
+
+from .judged import EQUAL, NO_CAUSE, Comparison
+from .verdict import GRADES, Grade
 
 _OF_UPDATES = DRIFT | {Why.UPDATE_DIFFERS}
 
