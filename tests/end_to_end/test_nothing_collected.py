@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 import pytest
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(2)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(4)]
 
 TRAIN = {
     "pytorch": """

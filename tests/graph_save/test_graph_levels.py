@@ -7,7 +7,7 @@ layer's own.
 
 import pytest
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(3)]
 
 PROGRAM = """
 import mindspore as ms

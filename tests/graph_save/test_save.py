@@ -16,7 +16,7 @@ from msprobe.graph_save import save as saving
 from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore import PrecisionDebugger, flush, save, save_grad, step
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(4)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(6)]
 
 NUMPY_TYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

@@ -12,6 +12,8 @@ from three_calls import SIN, TAN, printed, written
 from msprobe.cli import main
 from msprobe.compare.jobs import first, outcome
 
+pytestmark = pytest.mark.part(2)
+
 
 @pytest.fixture
 def reads(monkeypatch):

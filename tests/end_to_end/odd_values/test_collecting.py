@@ -17,7 +17,7 @@ from odd import LARGE, ODD
 
 from msprobe.store.reader import read
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(3)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(5)]
 
 # Something of these is null, and named.
 NULL = (

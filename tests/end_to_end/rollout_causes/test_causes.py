@@ -14,7 +14,7 @@ from plants import PLANTS, World, clean_pairs
 
 from msprobe.compare.rollout.entry import compare_rollout
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(4)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(8)]
 
 HERE = Path(__file__).parent
 TRUTH = yaml.safe_load((HERE / "causes.yaml").read_text(encoding="utf-8"))

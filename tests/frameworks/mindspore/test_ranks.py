@@ -19,7 +19,7 @@ from mindspore.mint import distributed
 from msprobe.cell_dump.collective import NOT_WAITED
 from msprobe.frameworks.mindspore.functions import COLLECTIVES
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.ranks]
+pytestmark = [pytest.mark.mindspore, pytest.mark.ranks, pytest.mark.part(2)]
 
 SCRIPT = Path(__file__).parents[2] / "training" / "ranks.py"
 STEPS = 3

@@ -14,7 +14,7 @@ import pytest
 from chains import LONG, NEEDS, SHORT, Chain
 from mindspore import Tensor
 
-pytestmark = [pytest.mark.mindspore, *NEEDS]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(3), *NEEDS]
 
 CALLS = 4
 """Calls of one further cell at level mix, forward; as many backward."""

@@ -15,7 +15,7 @@ import msprobe
 from msprobe import stage_control
 from msprobe.base.errors import UsageError
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.part(2)]
 
 HOME = str(Path(msprobe.__file__).parent)
 X = torch.linspace(-1, 1, 8).reshape(2, 4)

@@ -30,7 +30,7 @@ FUNCTIONS = ("enter", "values", "leave", "begin_run", "end_run", "gradient", "pa
 pytestmark = [
     pytest.mark.mindspore,
     pytest.mark.skipif(reports.library is None, reason="the operators in C were not built, or not for this version"),
-    pytest.mark.part(2),
+    pytest.mark.part(4),
 ]
 with_kernel = pytest.mark.skipif(kernel is None, reason="without the extension of statistics Python makes the records")
 
