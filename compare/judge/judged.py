@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,10 +131,6 @@ class Comparison:
     explained: Mapping[int, Reason] = field(default_factory=dict)
     noise: Noise | None = None
     excused: Excused | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields, as `Dump` does."""
-        return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @property
     def target(self) -> Dump:

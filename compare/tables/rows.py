@@ -37,13 +37,10 @@ _STRETCH = 4096
 _RESULTS = {EQUAL: "pass", DIFFERENT: "Different", UNKNOWN: NOT_APPLICABLE}
 
 
-def stretches(
-    comparison: Comparison, located: Located, with_stack: bool, start: int = 0, stop: int | None = None
-) -> Iterator[list[Sequence[Cell]]]:
-    """Yield the columns of some thousands of pairs at a time, in execution order; only pairs from `start` to `stop`."""
-    made = _Rows(comparison, located, with_stack)
-    stop = len(comparison.grades) if stop is None else stop
-    return (made.stretch(at, min(at + _STRETCH, stop)) for at in range(start, stop, _STRETCH))
+def stretches(comparison: Comparison, located: Located, with_stack: bool) -> Iterator[list[Sequence[Cell]]]:
+    """Yield the columns of some thousands of pairs at a time, in execution order."""
+    made, stop = _Rows(comparison, located, with_stack), len(comparison.grades)
+    return (made.stretch(at, min(at + _STRETCH, stop)) for at in range(0, stop, _STRETCH))
 
 
 def rows(comparison: Comparison, located: Located, with_stack: bool) -> Iterator[Row]:
