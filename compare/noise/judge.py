@@ -126,8 +126,8 @@ class _Judging:
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
         self._differing_records = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
-        self._judged = set[int]()  # without rows that are equal
-        self._with_inputs_judged = set[int]()  # events
+        self._are_judged = bytearray(len(states))  # rows, without those that are equal
+        self._with_inputs_judged = bytearray(len(aligned.events))
         self._reordered = set[int]()  # outputs that look equal, although parts were joined in another order
         self._evidence: dict[int, Evidence] = {}
         self._with_other_arguments: dict[int, bool] = {}
@@ -284,9 +284,9 @@ class _Judging:
 
     def _judge_inputs(self, event: Event) -> None:
         """Judge the inputs of a call, once: the inputs of a cell come before a divergence inside it."""
-        if event.at in self._with_inputs_judged:
+        if self._with_inputs_judged[event.at]:
             return
-        self._with_inputs_judged.add(event.at)
+        self._with_inputs_judged[event.at] = True
         is_input, equal = self._aligned.is_input, self._aligned.equal
         are_untraced = self._are_untraced if event.direction != "backward" else None
         for row in event.rows:
@@ -302,7 +302,7 @@ class _Judging:
         if self._states[row] == State.UNKNOWN and state != State.DIVERGENT:
             return
         self._states[row] = state
-        self._judged.add(row)
+        self._are_judged[row] = True
         if state == State.NOISE:
             if self._greatest[event.direction] < (distance := self._aligned.distance(row)) < math.inf:
                 self._greatest[event.direction] = distance
@@ -475,7 +475,7 @@ class _Judging:
         """Return the distance of a pair of records as far as it explains others: a pair of calls that comes later in
         this order is not judged yet, and explains only noise."""
         distance = self._aligned.distance(row)
-        is_judged = self._aligned.is_input[row] or row in self._judged
+        is_judged = self._aligned.is_input[row] or self._are_judged[row]
         return distance if is_judged else min(distance, max(self._greatest.values()))
 
     def _incoming_state(self, row: int, sides: tuple[int, int], event: Event) -> State:
