@@ -517,13 +517,13 @@ class _Judging:
         is_rounding = aligned.has_other_kernels and aligned.grades[row] == PASS and self._is_of_one_value(row)
         return State.NOISE if is_rounding else State.DIVERGENT
 
-    def _unknown_origin(self, row: int, event: Event, sum_of: Iterable[int] = ()) -> State:
+    def _unknown_origin(self, row: int, event: Event, sum_of: Collection[int] = ()) -> State:
         """Return the state of an input that operations produced which were not recorded.
 
         Every earlier difference may have reached it; otherwise they are treated as one call of an unknown function.
         `sum_of`: outputs that are among the summands.
         """
-        added = [at for at in sum_of if at >= 0]
+        added = [at for at in sum_of if at >= 0] if sum_of else []
         if added and (propagated := self._upstream.propagated_of(added)):
             return self._propagated(row, propagated)
         if self._records_apis:
@@ -681,7 +681,7 @@ class _Judging:
 
         `is_unclear`: an argument that is not a tensor differs, and its effect cannot be distinguished from noise.
         """
-        if not (is_unclear or (propagated and not self._dies_out(row, propagated))):
+        if not (is_unclear or (propagated and not (self._is_noisy and self._dies_out(row, propagated)))):
             return State.NOISE
         if propagated and self._aligned.is_masked(row):
             self._upstream.hidden[row] = propagated
@@ -691,8 +691,6 @@ class _Judging:
         """Return whether differences of inputs, of which `propagated` is the largest, have no effect on a tensor: it
         differs only by noise, and by much less than they do. In backward, where terms cancel, one side may round to
         zero."""
-        if not self._is_noisy:
-            return False
         distance = self._aligned.distance(row)
         noise = max(ROUNDING, 3 * self._greatest[self._aligned.direction(row)])
         is_gone = distance <= noise and 10 * distance <= propagated
