@@ -1,10 +1,13 @@
 """How long `msprobe compare` takes: whole commands on generated dumps, as a markdown table.
 
-    python benchmarks/compare.py [--rows 20000 200000] [--across 100000] [--tensors 200] [--keep DIR]
+    python benchmarks/compare.py [--rows 20000 200000] [--across 100000] [--equal 0.5] [--tensors 200]
+        [--keep DIR]
 
 Each command runs in a process of its own; the time is from its start to its end, with Python's own start, and the
-memory is that process's peak. The two dumps agree in the first half and differ a little in the second, as two real runs
-do. `--across`: rows of a dump of MindSpore that is compared with one of PyTorch, whose names and arguments differ.
+memory is that process's peak. CPU seconds include those of its workers; where others use the machine meanwhile, they
+say more. The two dumps agree in the first half and differ a little in the second, as two real runs do; `--equal` is
+another share, 0 for dumps whose every record differs. `--across`: rows of a dump of MindSpore that is compared with one
+of PyTorch, whose names and arguments differ.
 """
 
 import argparse
@@ -31,12 +34,14 @@ LAUNCHER = """
 import resource, subprocess, sys, time
 start = time.perf_counter()
 code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
-print(code, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(code, time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 """
 
 
-def write_dump(folder: Path, rows: int, noise: float, names: str = "mindspore") -> Path:
-    """Write a dump of `rows` statistics records: layers of cells with three API calls each, of one of `FRAMEWORKS`."""
+def write_dump(folder: Path, rows: int, noise: float, names: str = "mindspore", equal: float = 0.5) -> Path:
+    """Write a dump of `rows` statistics records: layers of cells with three API calls each, of one of `FRAMEWORKS`.
+    After the share `equal` of the calls, records differ by `noise`, relative."""
     prefix, kind, dtype, functions = FRAMEWORKS[names]
     step = folder / "step0" / "rank0"
     step.mkdir(parents=True)
@@ -51,7 +56,7 @@ def write_dump(folder: Path, rows: int, noise: float, names: str = "mindspore") 
         records = []
         for _ in range(RECORDS_IN_A_CALL):
             numbers = [draw.gauss(0, 1) for _ in range(4)]
-            if at > calls // 2 and noise:
+            if at >= calls * equal and noise:
                 numbers = [n * (1 + noise * shake.random()) for n in numbers]
             top, low, mean, norm = numbers
             statistics = {"Max": abs(top), "Min": -abs(low), "Mean": mean, "Norm": abs(norm) * 32}
@@ -89,8 +94,8 @@ def write_tensor_dump(folder: Path, tensors: int, noise: float) -> Path:
     return step
 
 
-def measure(target: Path, golden: Path, output: Path, *more: str) -> tuple[float, float]:
-    """Seconds and peak megabytes of one whole command."""
+def measure(target: Path, golden: Path, output: Path, *more: str) -> tuple[float, float, float]:
+    """Seconds, CPU seconds and peak megabytes of one whole command."""
     command = [
         sys.executable,
         "-m",
@@ -106,10 +111,10 @@ def measure(target: Path, golden: Path, output: Path, *more: str) -> tuple[float
     ]
     launch = [sys.executable, "-I", "-S", "-c", LAUNCHER, *command]
     done = subprocess.run(launch, capture_output=True, text=True, check=True)
-    code, seconds, peak = done.stdout.split()
+    code, seconds, used, peak = done.stdout.split()
     if int(code) > 1:
         raise RuntimeError(f"{' '.join(command)} ended with {code}")
-    return float(seconds), float(peak)
+    return float(seconds), float(used), float(peak)
 
 
 def main() -> None:
@@ -117,31 +122,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="*", default=[20_000, 200_000])
     parser.add_argument("--across", type=int, nargs="*", default=[])
+    parser.add_argument("--equal", type=float, default=0.5)
     parser.add_argument("--tensors", type=int, default=100)
     parser.add_argument("--keep", help="write the dumps here and leave them")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(args.keep or scratch)
-        print("| dumps | command | seconds | peak MB |\n|---|---|---|---|")
+        print("| dumps | command | seconds | CPU s | peak MB |\n|---|---|---|---|---|")
+
+        def report(dumps: str, target: Path, golden: Path, *more: str) -> None:
+            seconds, used, peak = measure(target, golden, root / "output", *more)
+            print(f"| {dumps} | `{' '.join(more)}` | {seconds:.2f} | {used:.2f} | {peak:.0f} |", flush=True)
+
         for rows in args.rows:
-            target = write_dump(root / f"target{rows}", rows, 1e-3)
+            target = write_dump(root / f"target{rows}", rows, 1e-3, equal=args.equal)
             golden = write_dump(root / f"golden{rows}", rows, 0)
             for more in (("--format", "csv"), ("--format", "json"), ("--format", "xlsx"), ("--format", "xlsx", "-s")):
-                seconds, peak = measure(target, golden, root / "output", *more)
-                print(f"| {rows:,} statistics rows | `{' '.join(more)}` | {seconds:.2f} | {peak:.0f} |", flush=True)
+                report(f"{rows:,} statistics rows", target, golden, *more)
         for rows in args.across:
-            target = write_dump(root / f"across{rows}", rows, 1e-3, "across")
+            target = write_dump(root / f"across{rows}", rows, 1e-3, "across", args.equal)
             golden = write_dump(root / f"pytorch{rows}", rows, 0, "pytorch")
-            seconds, peak = measure(target, golden, root / "output", "--format", "csv")
-            print(
-                f"| {rows:,} statistics rows against PyTorch | `--format csv` | {seconds:.2f} | {peak:.0f} |",
-                flush=True,
-            )
+            report(f"{rows:,} statistics rows against PyTorch", target, golden, "--format", "csv")
         if args.tensors:
             target = write_tensor_dump(root / "target_tensors", args.tensors, 1e-3)
             golden = write_tensor_dump(root / "golden_tensors", args.tensors, 0)
-            seconds, peak = measure(target, golden, root / "output", "--format", "csv")
-            print(f"| {args.tensors} tensors of 4 MB | `--format csv` | {seconds:.2f} | {peak:.0f} |")
+            report(f"{args.tensors} tensors of 4 MB", target, golden, "--format", "csv")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from msprobe.base.log import logger
 from msprobe.store.record import Dump
 
 from .core.limits import BUILT_IN, Limits
-from .core.reason import Reasons
 from .core.relation import Relation
 from .judge.cross_framework import with_parts_judged
 from .judge.elements import Elements, refuse_misfits
@@ -49,11 +48,13 @@ def compare(
         pairs,
         by_digest=mode == "digest" and not relation.has_other_kernels,
         by_statistics=mode != "tensor" and not relation.has_other_kernels,
+        by_errors=mode == "statistics" and relation.has_other_kernels,
         same_rounding=judge_one.same_rounding,
     )
     for row in (*pairs.notes.views, *pairs.notes.translated):
         sheet.settled[row], sheet.which[row] = False, -1
-    reasons: dict[int, Reasons] = {}
+        sheet.reasons.pop(row, None)
+    reasons = sheet.reasons
     elements = Elements(pairs)
     rows = (~sheet.settled).nonzero()[0].tolist()
     for row in shown(rows, "judging records") if is_shown else rows:

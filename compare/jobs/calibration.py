@@ -261,8 +261,7 @@ def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | Non
 @without_gc()
 def calibrate_single(task: Task) -> Limits | None:
     """Read a trusted run and the golden, compare them by the built-in limits, and return the limits."""
-    workers = 1 if task.scheduler else task.workers
-    target, golden = read_both(task.job.target, task.job.golden, task.request, workers)
+    target, golden = read_both(task.job.target, task.job.golden, task.request)
     if not target.calls or not golden.calls:
         raise UsageError(f"{target.where if not target.calls else golden.where} holds no calls; give another run")
     by_user = user_pairs(task.request.mapping, target, golden)

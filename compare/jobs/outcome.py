@@ -47,10 +47,9 @@ from msprobe.compare.tables.console import (
 from msprobe.compare.tables.csv_file import write_csv, write_csv_of
 from msprobe.compare.tables.rows import rows
 from msprobe.compare.updates.explained import Updates
-from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.findings.notebook import fragment
 from msprobe.replay.recorded import Cause as Hindrance
-from msprobe.store.reader import find, read
+from msprobe.store.reader import read
 from msprobe.store.record import Call, Calls, Dump
 
 from .plan import Job, SideSource
@@ -63,16 +62,12 @@ if TYPE_CHECKING:
 
     from .survey import Survey
 
-_WORTH_WORKERS = 96 << 20
-"""Size of a dump.json, in bytes, up to which reading it here is faster than in another process."""
 
-
-def read_both(target: SideSource, golden: SideSource, request: Request, workers: int = 1) -> tuple[Dump, Dump]:
-    """Read target and golden of one job, by `workers` processes (0: as many as cores). Raise a DumpError if one cannot
-    be read."""
+def read_both(target: SideSource, golden: SideSource, request: Request) -> tuple[Dump, Dump]:
+    """Read target and golden of one job. Raise a DumpError if one cannot be read."""
     sides = target, golden
     if target.family == "dump":
-        return _read_dumps(((target.paths[0], request.stack_file), (golden.paths[0], None)), workers)
+        return read(target.paths[0], stack=request.stack_file), read(golden.paths[0])
     if target.family == "kernels":
         from msprobe.store.kernel_dump.files import read_kernels  # here, as below: most comparisons are of dumps
 
@@ -93,29 +88,6 @@ def read_both(target: SideSource, golden: SideSource, request: Request, workers:
         ours = {golden_name: name for name, golden_name in reversed(request.names)}
         right = read_npys(golden.paths[0], ours, names_of(left))
     return left, replace(right, calls=Calls.of(_in_order_of(left.calls, right.calls)))
-
-
-_Paths = tuple[Path, Path | None]
-"""A dump, and the stack.json that belongs to it if that is elsewhere."""
-
-
-def _read_dumps(sides: tuple[_Paths, _Paths], workers: int) -> tuple[Dump, Dump]:
-    """Read two dumps with calls, large ones in parallel."""
-    try:
-        size = min(find(path).stat().st_size for path, _ in sides)
-    except (DumpError, OSError):  # reported by reading it
-        size = 0
-    if (workers or cores()) < 2 or size < _WORTH_WORKERS:
-        return _read_dump(sides[0]), _read_dump(sides[1])
-    found = dict(run(_read_dump, sides, workers=2))
-    for at, (path, _) in enumerate(sides):
-        if isinstance(lost := found[at], Lost):
-            raise DumpError(f"{path}: could not be read: {lost.reason}")
-    return found[0], found[1]  # type: ignore[return-value]  # nothing was lost
-
-
-def _read_dump(paths: _Paths) -> Dump:
-    return read(paths[0], stack=paths[1])
 
 
 def _in_order_of(ours: Sequence[Call], theirs: Sequence[Call]) -> tuple[Call, ...]:
@@ -199,11 +171,6 @@ class Task:
     before: tuple[Job, ...] = ()
     after: tuple[Job, ...] = ()
     in_report: int = budget(1)
-
-    @property
-    def own_workers(self) -> int:
-        """Return the number of processes of this machine for work that is not shared over a cluster."""
-        return 1 if self.scheduler else self.workers
 
     @property
     def effort(self) -> Effort:
@@ -321,7 +288,7 @@ def compare_single(task: Task) -> Outcome:
     Raise a DumpError if a side cannot be read, a UsageError if there is nothing to compare or the table cannot be
     written.
     """
-    job, request, workers = task.job, task.request, task.own_workers
+    job, request = task.job, task.request
     target, golden = read_of(task)
     if request.tables:
         with writing(task.table):
@@ -341,7 +308,7 @@ def compare_single(task: Task) -> Outcome:
         logger.warning("%s%s of --ignore, --atol or --rtol matches no call and no record", label, name)
     if request.tables:
         with writing(task.table):
-            _write_report(comparison, located, task, workers)
+            _write_report(comparison, located, task)
             if request.mapping.layers is not None:
                 write_data_mapping(_neighbor(task.table, "data_mapping", "yaml"), named_pairs(by_user, target, golden))
     if request.log_each and comparison.mode == "tensor":
@@ -382,7 +349,7 @@ def compare_single(task: Task) -> Outcome:
 def read_of(task: Task) -> tuple[Dump, Dump]:
     """Return both dumps of a task; raise a DumpError if a side cannot be read, a UsageError if there is nothing to
     compare."""
-    target, golden = read_both(task.job.target, task.job.golden, task.request, task.own_workers)
+    target, golden = read_both(task.job.target, task.job.golden, task.request)
     if not target.calls and not golden.calls:
         raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
     refuse_other_frameworks(task.request.limits, target, golden)
@@ -407,7 +374,7 @@ def _unit(comparison: Comparison, located: Located, summary: "RankSummary | None
     return unit_of(comparison, located, summary, task.job.target.family, task.in_report)
 
 
-def _write_report(comparison: Comparison, located: Located, task: Task, workers: int) -> None:
+def _write_report(comparison: Comparison, located: Located, task: Task) -> None:
     """Write the table of a task, and other requested files; raise an OSError if writing fails.
 
     Advice and colors of msprobe 8.1 are only for dumps of calls: not for kernels or individually saved values.
@@ -421,7 +388,7 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         with_stack = any(map(comparison.target.calls.stack, range(len(comparison.target.calls))))
     shown = columns_of(comparison, with_stack)
     if request.format == "csv" and not (advise or highlight):
-        write_csv_of(path, shown, comparison, located, with_stack, workers)
+        write_csv_of(path, shown, comparison, located, with_stack)
     else:
         table = rows(comparison, located, with_stack)
         colors: Iterator[str | None] | None = None

@@ -13,21 +13,27 @@ Scales are limited to `UNMASKED`, or to the statistic itself if that is greater.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.base.schema import AT, NAMES, NUMBERS, merge
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import ACROSS, UNMASKED, allowed_across, canonical, standard_of
 from msprobe.compare.match.fused import groups
-from msprobe.compare.match.pairs import Pairs
+from msprobe.compare.match.pairs import Ints, Pairs
 from msprobe.store.record import NO_STATISTICS, NonFinite, Number, Record, Statistics, statistics_from
 
 from .judged import Comparison
 from .verdict import PASS, Verdict, counts, wrong
+
+Floats = NDArray[np.float64]
+
+WARNING_ACROSS = 10.0
+"""Errors up to this multiple of the allowance are warnings; chosen for this tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,38 @@ def errors_by_statistics(
     return Errors(fine, max(extremes), allowed, lost)
 
 
+def worst_by_statistics(t: Sequence[Floats], g: Sequence[Floats], sizes: Ints) -> Floats:
+    """Return `worst` of `errors_by_statistics` for many pairs of tensors; `t` and `g` are their finite maxima, minima,
+    means and norms, `sizes` the golden's numbers of elements."""
+    root = np.sqrt(np.maximum(sizes, 1))
+    (high, low, mean, norm), (golden_high, golden_low, golden_mean, golden_norm) = t, g
+    golden_norm = np.abs(golden_norm)
+    rms, greatest = golden_norm / root, np.maximum(np.abs(golden_high), np.abs(golden_low))
+    with np.errstate(over="ignore"):
+        errors = [
+            _shares(np.abs(np.abs(norm) - golden_norm) / root, rms, rms),
+            *(
+                _shares(np.abs(ours - theirs), np.abs(theirs), scale)
+                for ours, theirs, scale in (
+                    (mean, golden_mean, rms),
+                    (high, golden_high, greatest),
+                    (low, golden_low, greatest),
+                )
+            ),
+        ]
+    found: Floats = np.max(errors, axis=0)
+    return found
+
+
+def _shares(differences: Floats, own: Floats, scale: Floats) -> Floats:
+    """Return `_share` of each."""
+    held = np.maximum(np.minimum(scale, UNMASKED), own)
+    found = np.full(len(held), math.inf)
+    np.divide(differences, held, out=found, where=held != 0)
+    found[differences == 0] = 0.0
+    return found
+
+
 def _apart(a: float, b: float) -> float:
     return 0.0 if a == b or not (math.isfinite(a) and math.isfinite(b)) else abs(a - b)
 
@@ -149,8 +187,12 @@ def judge_errors(errors: Errors) -> Verdict:
     found, allowed = errors.worst, errors.allowed
     if found <= allowed:
         return PASS
-    reason = Reason(Why.SCALE, amount=found, allowed=allowed)
-    return Verdict("warning" if found <= 10 * allowed else "error", (reason,))
+    return Verdict("warning" if found <= WARNING_ACROSS * allowed else "error", (scale_reason(found, allowed),))
+
+
+def scale_reason(found: float, allowed: float) -> Reason:
+    """Return why two tensors differ whose greatest error is `found`."""
+    return Reason(Why.SCALE, amount=found, allowed=allowed)
 
 
 def combined(parts: Iterable[Record]) -> Statistics | None:

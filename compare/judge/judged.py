@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.base.schema import NAMES
+from msprobe.base.schema import AT, NAMES
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.core.reason import CAUSES, Cause, Reason, Reasons
@@ -21,7 +21,7 @@ from msprobe.findings.notebook import fragment
 from msprobe.store.record import INPUT, PARAMETERS, PARTS, Dump, Record, Statistics
 
 from .verdict import GRADES, PASS, Grade, Verdict, count, number_differing, statistic
-from .wording import sentences, statistic_phrase
+from .wording import beyond_template, sentences, statistic_phrase
 
 Mode = Literal["tensor", "statistics", "digest"]
 
@@ -132,10 +132,6 @@ class Comparison:
     noise: Noise | None = None
     excused: Excused | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields, as `Dump` does."""
-        return {each.name: self.__dict__[each.name] for each in fields(self)}
-
     @property
     def target(self) -> Dump:
         """Return the dump under suspicion."""
@@ -235,25 +231,30 @@ class Comparison:
     def reasons_of(self, start: int, stop: int) -> list[str]:
         """Return `reason` of the rows from `start` to `stop`, without creating an object for each."""
         target, golden = self.target.columns, self.golden.columns
-        ours, theirs = ([columns.floats(name) for name in NAMES] for columns in (target, golden))
-        part = slice(start, stop)
-        looked = zip(
-            *(column[part].tolist() for column in (self.grades, self.which, self.excess)),
-            *(column[part].tolist() for column in (self.pairs.target_rows, self.pairs.golden_rows)),
-            strict=True,
-        )
+        found = [""] * (stop - start)
+        grades, which, excess = (column[start:stop] for column in (self.grades, self.which, self.excess))
+        by_statistics = (grades != _PASS) & (which >= 0)
+        at = np.flatnonzero(by_statistics)
+        columns = np.array([AT[name] for name in NAMES])[which[at]]
+        t, g = self.pairs.target_rows[start + at], self.pairs.golden_rows[start + at]
+        numbers = excess[at], target.numbers[t, columns], golden.numbers[g, columns]
+        looks = np.frombuffer(golden.look, np.int32)[g]
         standards = [standard_of(dtype) for _, dtype, _ in golden.looks]
-        found = []
-        for row, (grade, which, excess, t, g) in enumerate(looked, start):
-            if row in self.reasons:
-                found.append(sentences(self.reasons[row]))
-            elif grade == _PASS:
-                found.append("")
-            elif which >= 0:
-                values = ours[which][t], theirs[which][g]
-                found.append(statistic_phrase(excess, NAMES[which], *values, standards[golden.look[g]]))
+        templates = [[beyond_template(name, standard) for standard in standards] for name in NAMES]
+        with np.errstate(invalid="ignore"):
+            are_finite = np.isfinite(numbers[0] + numbers[1] + numbers[2])
+        every = zip(*(column.tolist() for column in (at, which[at], looks, are_finite, *numbers)), strict=True)
+        for n, name, look, is_finite, *three in every:
+            if is_finite and (template := templates[name][look]):
+                found[n] = template % tuple(three)
             else:
-                found.append(self.explain(row).reason)
+                found[n] = statistic_phrase(three[0], NAMES[name], *three[1:], standards[look])
+        for n in np.flatnonzero((grades != _PASS) & ~by_statistics).tolist():
+            if start + n not in self.reasons:
+                found[n] = self.explain(start + n).reason
+        for n, row in enumerate(range(start, stop) if self.reasons else ()):
+            if row in self.reasons:
+                found[n] = sentences(self.reasons[row])
         return found
 
     def _repr_html_(self) -> str:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,18 +12,26 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.base.digest import have_same_kind
+from msprobe.base.schema import NAMES
 from msprobe.compare.core.buffers import BATCH, PREFIXES, function_of, has_buffers, is_buffer
 from msprobe.compare.core.exemptions import Stage, cause_by_reason, exemptions_of
-from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
+from msprobe.compare.core.reason import CAUSES, Cause, Reason, Reasons, Why
 from msprobe.compare.core.relation import Relation
-from msprobe.compare.core.standard import standard_of
+from msprobe.compare.core.standard import allowed_across, standard_of
 from msprobe.compare.match.fused import SUM
 from msprobe.compare.match.pairs import Ints, Pair, Pairs, View
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.compare.measure.statistics import excesses, excesses_of
 from msprobe.store.record import GRADIENTS, INPUT, KINDS, PARTS, UNWRITTEN, Columns, Dump, Record, Statistics
 
-from .cross_framework import errors_by_statistics, judge_errors, widths_are_custom
+from .cross_framework import (
+    WARNING_ACROSS,
+    errors_by_statistics,
+    judge_errors,
+    scale_reason,
+    widths_are_custom,
+    worst_by_statistics,
+)
 from .elements import keeps_elements, looked_at
 from .judged import DIFFERENT, EQUAL, NO_CAUSE, UNKNOWN, DigestKind, Mode, collected, kind_of
 from .verdict import (
@@ -136,7 +144,8 @@ def unwritten_inputs(columns: Columns, at: int) -> Iterator[int]:
 class VerdictColumns:
     """The verdicts so far: the grade of each pair, why it has none, whether it is equal, and whether that is settled.
 
-    `excess` and `which` are results of `excesses`, -1 in `which` if it was not called for a pair.
+    `excess` and `which` are results of `excesses`, -1 in `which` if it was not called for a pair. `reasons` are those
+    of pairs of two frameworks.
     """
 
     grades: NDArray[np.uint8]
@@ -145,6 +154,7 @@ class VerdictColumns:
     settled: Mask
     excess: NDArray[np.float64]
     which: NDArray[np.int8]
+    reasons: dict[int, Reasons] = field(default_factory=dict)
 
     def enter(self, row: int, verdict: Verdict) -> None:
         """Enter the verdict of one pair."""
@@ -156,8 +166,11 @@ class VerdictColumns:
         self.grades[rows], self.equal[rows], self.settled[rows] = grades, equal, True
 
 
-def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, same_rounding: bool) -> VerdictColumns:
-    """Settle equal values, and tensors of one shape and dtype by their digests or statistics."""
+def judge_columns(
+    pairs: Pairs, *, by_digest: bool, by_statistics: bool, by_errors: bool = False, same_rounding: bool
+) -> VerdictColumns:
+    """Settle equal values, and tensors of one shape and dtype by their digests or statistics; `by_errors`: as two
+    frameworks."""
     size = len(pairs.target_rows)
     sheet = VerdictColumns(
         np.full(size, _UNJUDGED, np.uint8),
@@ -210,7 +223,36 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, same_ro
         is_equal = excess == 0 if same_rounding else grades == _PASS
         sheet.settle(both[rows], grades, np.where(is_equal, EQUAL, DIFFERENT).astype(np.int8))
         sheet.excess[both[rows]], sheet.which[both[rows]] = excess, which
+    if by_errors:
+        for columns, rows, blank in ((target, t, blank_t), (golden, g, blank_g)):
+            alike &= ~(_marked(columns.odd, columns, rows) | _marked(columns.non_finite, columns, rows) | blank)
+        rows = np.flatnonzero(alike)
+        allowed = _allowed(pairs, look_t[rows], look_g[rows])
+        ours, theirs = (
+            [columns.column(name)[of] for name in NAMES] for columns, of in ((target, t[rows]), (golden, g[rows]))
+        )
+        are_plain = ~np.isnan(allowed) & np.isfinite([*ours, *theirs]).all(axis=0)
+        rows, allowed = rows[are_plain], allowed[are_plain]
+        ours, theirs = ([column[are_plain] for column in side] for side in (ours, theirs))
+        sizes = np.array([math.prod(shape or ()) for _, _, shape in golden.looks] or [0])[look_g[rows]]
+        errors = worst_by_statistics(ours, theirs, sizes)
+        is_wrong, is_equal = errors > allowed, np.equal(ours, theirs).all(axis=0)
+        grades = np.where(is_wrong, np.where(errors <= WARNING_ACROSS * allowed, _WARNING, _ERROR), _PASS)
+        sheet.settle(both[rows], grades.astype(np.uint8), np.where(is_equal, EQUAL, DIFFERENT).astype(np.int8))
+        reasons = zip(map(scale_reason, errors[is_wrong].tolist(), allowed[is_wrong].tolist()), strict=True)
+        sheet.reasons.update(zip(both[rows[is_wrong]].tolist(), reasons, strict=True))
     return sheet
+
+
+def _allowed(pairs: Pairs, look_t: Ints, look_g: Ints) -> NDArray[np.float64]:
+    """Return the allowance of two frameworks for pairs of `looks`, NaN for exact dtypes."""
+    target, golden = pairs.target.columns.looks, pairs.golden.columns.looks
+    codes, where = np.unique(look_t * len(golden) + look_g, return_inverse=True)
+    custom = widths_are_custom(pairs)
+    found = [
+        allowed_across(target[code // len(golden)][1], golden[code % len(golden)][1], custom) for code in codes.tolist()
+    ]
+    return np.array([math.nan if one is None else one for one in found], np.float64)[where]
 
 
 def _are_alike(target: Columns, golden: Columns, look_t: Ints, look_g: Ints, relation: Relation) -> Mask:

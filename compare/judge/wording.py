@@ -69,9 +69,6 @@ def shape_text(shape: object) -> str:
 
 def statistic_phrase(excess: float, which: str, target: Any, golden: Any, standard: Standard) -> str:
     """Return how one statistic exceeds its standard, with a full stop."""
-    template, are_numbers = _beyond(which, standard), isinstance(target, float) and isinstance(golden, float)
-    if template and are_numbers and math.isfinite(target) and math.isfinite(golden) and math.isfinite(excess):
-        return template % (excess, target, golden)  # as `_differing` formats most records, without phrases
     return f"{_differing(excess, which, target, golden, standard)}."
 
 
@@ -81,8 +78,9 @@ _BEYOND = "The {which} differs beyond {standard} by {times}: {target:.9g}, golde
 
 
 @cache
-def _beyond(which: str, standard: Standard) -> str:
-    """Return `_BEYOND` as a template of `%`, which is the fastest; empty if a statistic must be equal."""
+def beyond_template(which: str, standard: Standard) -> str:
+    """Return `statistic_phrase` of finite numbers as a template of `%` for excess, target and golden, which is the
+    fastest; empty if a statistic must be equal."""
     if standard == EXACT:
         return ""
     before, _, after = _BEYOND.partition("{times}")

@@ -281,8 +281,10 @@ class _Walk:
     def _is_of_stretch(self, seen: Seen) -> bool:
         """Return whether calls without a counterpart lead to the divergence here; the first of them is reported."""
         noise, event = self._comparison.noise, seen.event
-        rows = [row for row in (*seen.inputs, *seen.outputs) if noise is not None and row in noise.stretches]
-        if noise is None or not rows:
+        if noise is None or not noise.stretches:
+            return False
+        rows = [row for row in (*seen.inputs, *seen.outputs) if row in noise.stretches]
+        if not rows:
             return False
         first = self._events[min(self._event_at[place] for place in noise.stretches[rows[0]])]
         if first.at not in self._origin and event.key not in self._places:
@@ -402,13 +404,20 @@ class _Walk:
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event
-        causes = [(row, self._cause(row, event)) for row in seen.inputs]
         self._mark(seen.outputs, "received")
-        for row, cause in causes:
+        received: InputCause | None = None
+        own: list[tuple[int, InputCause]] = []
+        of_parameters: list[int] = []
+        for row in seen.inputs:
+            cause = self._cause(row, event)
             self._roles.setdefault(row, "received" if cause.kind in ("received", "unclear") else "begins")
-        received = next((cause for _, cause in causes if cause.kind == "received"), None)
+            if cause.kind == "received":
+                received = received or cause
+            elif cause.kind == "parameter":
+                of_parameters.append(row)
+            else:
+                own.append((row, cause))
         inside = self._places.get(event.key)
-        own = [(row, c) for row, c in causes if c.kind not in ("received", "parameter")]
         if received is None and inside is None and own:
             leaves = [row for row, c in own if c.kind == "leaf" and self._is_of_target(row)]
             self._leaves |= dict.fromkeys(map(self._mark_of, leaves), len(self._findings))
@@ -419,7 +428,7 @@ class _Walk:
             else:
                 self._origin[event.at] = len(self._findings)
                 self._add_input(*around)
-        parameters = self._judged(row for row, c in causes if c.kind == "parameter")
+        parameters = self._judged(of_parameters)
         if parameters and self._parameters < 0:
             self._parameters = len(self._findings)
             found = self._causes.differing_parameters()

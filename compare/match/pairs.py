@@ -5,9 +5,9 @@ A comparison may have a million records, so a pair is two row numbers; `Pair` an
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, overload
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,10 +176,6 @@ class Pairs(Sequence[CallPair]):
     target_rows: Ints
     golden_rows: Ints
     notes: Notes = field(default_factory=Notes)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields, as `Dump` does."""
-        return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def __len__(self) -> int:
         return len(self.target_calls)

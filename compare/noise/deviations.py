@@ -15,13 +15,16 @@ operation, direction and output.
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.compare.core.noise import LOWEST, median
 
 from .identities import Identity, Law
-from .summary import Deviation, Summary
+from .summary import DeviationColumns, Floats, Summary
 
 SUMS = frozenset([Law.SUM, Law.SQUARES])
 """Laws that determine the sum of all elements: they explain an output that satisfies one, unless it differs grossly."""
@@ -50,25 +53,26 @@ _CLASS = 4.0
 
 
 class OutputIdentities(NamedTuple):
-    """The target's identities of one pair of outputs, each with the golden's.
+    """The target's identities of pairs of outputs with one dtype and shape on each side, and the golden's.
 
-    `kind` is the function and direction. `is_only_output`: an identity of all parts of the call's output is an identity
-    of this output.
+    `kind` is the function and direction, `laws` are the law and statistic of each identity. `target` and `golden` are
+    errors, by identity and position in `rows`, NaN if an identity does not apply to an output; `of_target` and
+    `of_golden` are the summaries of one of the outputs. `is_only_output`: an identity of all parts of a call's output
+    is an identity of this output.
     """
 
     kind: Hashable
-    pairs: tuple[tuple[Identity, Identity], ...]
-    target: Summary
-    golden: Summary
+    rows: Sequence[int]
+    laws: Sequence[tuple[Law, str]]
+    target: Floats
+    golden: Floats
+    of_target: Summary
+    of_golden: Summary
     is_only_output: bool
 
-    def key(self, one: Identity) -> Hashable:
-        """Return the key of identities that have similar errors."""
-        return self.kind, one.law, one.statistic
-
-    def averaged(self, one: Identity) -> float:
+    def averaged(self, statistic: str) -> float:
         """Return the factor by which a statistic is more exact than one element."""
-        return 1.0 if one.statistic in ("max", "min") else math.sqrt(max(self.target.size, 1))
+        return 1.0 if statistic in ("max", "min") else math.sqrt(max(self.of_target.size, 1))
 
 
 class LawJudgement(NamedTuple):
@@ -84,7 +88,7 @@ class LawJudgement(NamedTuple):
         return self.target.off > self.bound
 
 
-def judge_laws(outputs: Mapping[int, OutputIdentities], *, has_other_kernels: bool = False) -> dict[int, LawJudgement]:
+def judge_laws(outputs: Sequence[OutputIdentities], *, has_other_kernels: bool = False) -> dict[int, LawJudgement]:
     """Return, by row, judgements of the outputs that break a law or are explained by one.
 
     A kernel that rounds more coarsely throughout is a property of the device, as long as its errors average out like
@@ -93,42 +97,60 @@ def judge_laws(outputs: Mapping[int, OutputIdentities], *, has_other_kernels: bo
     golden_off: dict[Hashable, float] = defaultdict(float)
     coarse: dict[Hashable, float] = {}
 
-    def bound(output: OutputIdentities, target: Identity, golden: Identity) -> float:
-        key = output.key(golden)
-        least = max(_tolerance(output.target, golden), _TIMES * golden_off[key])
-        if has_other_kernels and target.statistic in ("max", "min"):
+    def bound(output: OutputIdentities, law: Law, statistic: str) -> float:
+        key = output.kind, law, statistic
+        least = max(_tolerance(output.of_target, statistic), _TIMES * golden_off[key])
+        if has_other_kernels and statistic in ("max", "min"):
             least = max(least, _EXTREMES_ACROSS)
-        return max(least, _CLASS * coarse.get(key, 0.0) / output.averaged(target))
+        return max(least, _CLASS * coarse.get(key, 0.0) / output.averaged(statistic))
 
     # A law applies to a call if the golden side satisfies it.
-    holding = {
-        row: [(t, g) for t, g in output.pairs if g.off <= _tolerance(output.golden, g)]
-        for row, output in outputs.items()
-    }
-    every = [(outputs[row], t, g) for row, pairs in holding.items() for t, g in pairs]
-    for output, _, golden in every:
-        golden_off[output.key(golden)] = max(golden_off[output.key(golden)], golden.off)
+    holding = []
+    for output in outputs:
+        tolerances = np.array([_tolerance(output.of_golden, statistic) for _, statistic in output.laws])
+        holding.append((output.golden <= tolerances[:, None]) & ~np.isnan(output.target))
+    every = [
+        (output, *law, output.target[n][holds[n]], output.golden[n][holds[n]])
+        for output, holds in zip(outputs, holding, strict=True)
+        for n, law in enumerate(output.laws)
+    ]
+    for output, law, statistic, _, off in every:
+        key = output.kind, law, statistic
+        golden_off[key] = max(golden_off[key], off.max(initial=0.0))
     elements: dict[Hashable, list[float]] = defaultdict(list)
-    for output, target, golden in every:
-        is_broken = target.off > bound(output, target, golden)
-        elements[output.key(target)].append(target.off * output.averaged(target) if is_broken else 0.0)
+    for output, law, statistic, off, _ in every:
+        of_elements = np.where(off > bound(output, law, statistic), off * output.averaged(statistic), 0.0)
+        elements[output.kind, law, statistic] += of_elements.tolist()
     for key, offs in elements.items():
         broken = [one for one in offs if one]
         if len(broken) >= _SEVERAL and 2 * len(broken) >= len(offs) and median(broken) <= LOWEST:
             coarse[key] = median(broken)
-    found = {}
-    for row, output in outputs.items():
-        judged = [LawJudgement(t, g, bound(output, t, g)) for t, g in holding[row]]
-        kept = [one for one in judged if one.target.law in _EXPLAINING]
-        kept = [one for one in kept if output.is_only_output or one.target.law is not Law.PARTS]
-        if decisive := [one for one in judged if one.is_broken] or kept:
-            found[row] = max(decisive, key=lambda one: one.target.off)
+    found: dict[int, LawJudgement] = {}
+    for output, holds in zip(outputs, holding, strict=True):
+        bounds = [bound(output, *law) for law in output.laws]
+        are_broken = holds & (output.target > np.array(bounds)[:, None])
+        are_explaining = [
+            law in _EXPLAINING and (output.is_only_output or law is not Law.PARTS) for law, _ in output.laws
+        ]
+        decisive = np.where(are_broken.any(axis=0), are_broken, holds & np.array(are_explaining)[:, None])
+        greatest = np.where(decisive, output.target, -1.0).argmax(axis=0)
+        for at in np.flatnonzero(decisive.any(axis=0)).tolist():
+            n = greatest.item(at)
+            target, golden = (Identity(*output.laws[n], off.item(n, at)) for off in (output.target, output.golden))
+            found[output.rows[at]] = LawJudgement(target, golden, bounds[n])
     return found
 
 
-def _tolerance(of: Summary, one: Identity) -> float:
+def breaks_law(target: Identity, golden: Identity, of_target: Summary, of_golden: Summary) -> bool:
+    """Return whether the target violates an identity that the golden satisfies, judged without other outputs."""
+    if golden.off > _tolerance(of_golden, golden.statistic):
+        return False
+    return target.off > max(_tolerance(of_target, golden.statistic), _TIMES * golden.off)
+
+
+def _tolerance(of: Summary, statistic: str) -> float:
     rounding = _ROUNDINGS * of.unit
-    return max(_HOLDS, rounding if one.statistic in ("max", "min") else rounding / math.sqrt(max(of.size, 1)))
+    return max(_HOLDS, rounding if statistic in ("max", "min") else rounding / math.sqrt(max(of.size, 1)))
 
 
 LIMIT = 10.0
@@ -181,26 +203,30 @@ ACROSS = _APPROXIMATED * 2.0**-23
 """The largest own error of a kernel in float32 of another framework."""
 
 
-class OutputChange(NamedTuple):
-    """The difference of one pair of outputs. `inputs` are the greatest differences of norm or mean, and `spread` the
-    greatest element error, of the tensors from which it was computed. `rounds_inside`: a product or convolution, which
-    may round inside. `is_constant`: all its elements are equal. `is_exact`: every kernel computes the function bitwise
-    equally. `function` is the function or cell, forward or backward; `is_product`: it is known to be a product or
-    convolution, and the call is a forward one. `place` is that of its call without the numbers of layers; empty for one
-    outside of all cells."""
+class OutputChanges(NamedTuple):
+    """The differences of the pairs of outputs of one kind, by position in `rows`: as columns, except for the properties
+    of the kind.
 
-    kind: Hashable
-    output: Deviation
-    inputs: float
-    spread: float
-    unit: float
+    `inputs` are the greatest differences of norm or mean, and `spread` the greatest element error, of the tensors from
+    which an output was computed. `is_constant`: all its elements are equal. `rounds_inside`: a product or convolution,
+    which may round inside. `is_exact`: every kernel computes the function bitwise equally. `function` is the function
+    or cell, forward or backward; `is_product`: it is known to be a product or convolution, and the calls are forward
+    ones. `place_of` returns, by row, the place of its call without the numbers of layers; empty for one outside of all
+    cells.
+    """
+
+    rows: Sequence[int]
+    output: DeviationColumns
+    inputs: Floats
+    spread: Floats
+    unit: Floats
+    is_constant: NDArray[np.bool_]
     rounds_inside: bool = False
-    is_constant: bool = False
     is_exact: bool = False
     function: Hashable = None
     is_backward: bool = False
     is_product: bool = False
-    place: str = ""
+    place_of: Callable[[int], str] = str
 
 
 class Amplification(NamedTuple):
@@ -234,7 +260,7 @@ NOTHING_UNCHANGED = Unchanged()
 
 
 def amplifications(
-    changes: Mapping[int, OutputChange],
+    kinds: Mapping[Hashable, OutputChanges],
     unchanged: Mapping[Hashable, Unchanged] = {},
     *,
     has_other_kernels: bool = False,
@@ -246,43 +272,38 @@ def amplifications(
     `are_products_equal`: no forward product is among the changes, and the products that were compared are bitwise
     equal, so that no product rounds more coarsely on one side.
     """
-    kinds: dict[Hashable, list[int]] = defaultdict(list)
-    for row, change in changes.items():
-        kinds[change.kind].append(row)
     found: dict[int, Amplification] = {}
     own_of: dict[Hashable, float] = {}
     least_of: dict[Hashable, float] = {}
-    for name, rows in kinds.items():
-        kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
-        rounding = _ROUNDING
-        if has_other_kernels and not kind[0].is_exact:
-            rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
+    for name, kind in kinds.items():
+        others, rounding = unchanged.get(name, NOTHING_UNCHANGED), _ROUNDING
+        if has_other_kernels and not kind.is_exact:
+            rounding = _ROUNDING_ACROSS if kind.rounds_inside else _APPROXIMATED
         own_of[name], least_of[name] = own_error(kind, rounding, others), least_error(kind, rounding, others)
     # Internal rounding of kernels is visible in forward; after many calls it is mixed with their errors.
-    firsts = {name: changes[rows[0]] for name, rows in kinds.items()}
-    products = max((own_of[name] for name, one in firsts.items() if one.is_product), default=math.inf)
+    products = max((own_of[name] for name, kind in kinds.items() if kind.is_product), default=math.inf)
     if are_products_equal:
         products = 0.0
     forward: dict[Hashable, float] = defaultdict(float)
-    for name, one in firsts.items():
-        if not one.is_backward:
-            forward[one.function] = max(forward[one.function], own_of[name])
-    for name, rows in kinds.items():
-        kind, others = [changes[row] for row in rows], unchanged.get(name, NOTHING_UNCHANGED)
-        own, one = own_of[name], firsts[name]
-        if one.rounds_inside and (one.is_backward or not one.is_product):
+    for name, kind in kinds.items():
+        if not kind.is_backward:
+            forward[kind.function] = max(forward[kind.function], own_of[name])
+    for name, kind in kinds.items():
+        others, own = unchanged.get(name, NOTHING_UNCHANGED), own_of[name]
+        if kind.rounds_inside and (kind.is_backward or not kind.is_product):
             # Functions of another framework may differ in backward and not in forward.
-            is_bound = one.is_backward and not has_other_kernels
-            most = min(products, forward.get(one.function, math.inf) if is_bound else math.inf)
+            is_bound = kind.is_backward and not has_other_kernels
+            most = min(products, forward.get(kind.function, math.inf) if is_bound else math.inf)
             own = min(own, max(_KERNELS * most, least_of[name], ACROSS if has_other_kernels else 0.0))
         coarse = max(own, coarse_error(kind))
-        owns = [coarse if begins(change) or change.spread > COARSE else own for change in kind]
-        each = [_worst_statistic(change, error) for change, error in zip(kind, owns, strict=True)]
-        ratios = [0.0] * others.outputs + [ratio for ratio, _, _ in each]
+        owns = np.where(begins(kind) | (kind.spread > COARSE), coarse, own)
+        each = [column.tolist() for column in _worst_statistics(kind, owns)]
+        ratios = [0.0] * others.outputs + each[0]
         ratios.sort()
-        for row, (ratio, deviated, explained), error in zip(rows, each, owns, strict=True):
-            limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MAX_AMPLIFICATION)
-            found[row] = Amplification(ratio, limit, deviated, explained, error)
+        limits = [
+            min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MAX_AMPLIFICATION) for ratio in each[0]
+        ]
+        found.update(zip(kind.rows, map(Amplification, each[0], limits, *each[1:], owns.tolist()), strict=True))
     return found
 
 
@@ -291,51 +312,43 @@ def is_counting(size: int, is_constant: bool) -> bool:
     return size >= _FEW and not is_constant
 
 
-def least_error(kind: Sequence[OutputChange], rounding: float, others: Unchanged) -> float:
+def least_error(kind: OutputChanges, rounding: float, others: Unchanged) -> float:
     """Return the minimum of the element error that the kernels of a kind add: the rounding of the output."""
-    return rounding * max(others.unit, max(change.unit for change in kind))
+    return rounding * max(others.unit, kind.unit.max())
 
 
-def own_error(
-    kind: Sequence[OutputChange], rounding: float = _ROUNDING, others: Unchanged = NOTHING_UNCHANGED
-) -> float:
+def own_error(kind: OutputChanges, rounding: float = _ROUNDING, others: Unchanged = NOTHING_UNCHANGED) -> float:
     """Return the element error that the kernels of a kind add; at least the rounding of the output.
 
     It is limited by the difference of each of several calls whose inputs hardly differ.
     """
-    if not kind:
-        return 0.0
     least = least_error(kind, rounding, others)
-    if not kind[0].rounds_inside:
+    if not kind.rounds_inside:
         return least
-    counting = [c for c in kind if is_counting(c.output.size, c.is_constant)]
-    shown = [0.0] * others.counting + [c.output.spread for c in counting]
+    counting, spread = _are_counting(kind), kind.output.spread
+    shown = [0.0] * others.counting + spread[counting].tolist()
     if not shown:
         return least
-    clear = [c.output.spread for c in counting if max(c.spread, c.inputs) <= _FINE]
+    clear = spread[counting & (np.maximum(kind.spread, kind.inputs) <= _FINE)].tolist()
     most = max(clear) if len(clear) >= _SEVERAL else math.inf
     shown.sort()
     return max(least, min(shown[int(_LOW * (len(shown) - 1))], most, LOWEST))
 
 
-def coarse_error(kind: Sequence[OutputChange]) -> float:
+def coarse_error(kind: OutputChanges) -> float:
     """Return the element error of those kernels of a kind that round to fewer bits than the others; 0 if there are
     none.
 
     It is visible if inputs are alike: several calls then differ by similar amounts, which one fault does not cause. If
     there is only one such call, those at its place in other layers are used that differ by much more than their inputs.
     """
-    begun = [c for c in kind if c.rounds_inside and begins(c)]
-    shown = [c.output.spread for c in begun]
-    if len(begun) == 1:
-        shown += (
-            c.output.spread
-            for c in kind
-            if c is not begun[0]
-            and c.place
-            and c.place == begun[0].place
-            and c.output.spread > _CLEAR * max(c.spread, c.inputs)
-        )
+    if not kind.rounds_inside:
+        return 0.0
+    spread, begun = kind.output.spread, np.flatnonzero(begins(kind)).tolist()
+    shown = spread[begun].tolist()
+    if len(begun) == 1 and (place := kind.place_of(kind.rows[begun[0]])):
+        clear = np.flatnonzero(spread > _CLEAR * np.maximum(kind.spread, kind.inputs)).tolist()
+        shown += [spread[at] for at in clear if at != begun[0] and kind.place_of(kind.rows[at]) == place]
     least = min(shown, default=math.inf)
     alike = sum(spread <= _ALIKE * least for spread in shown)
     if alike < 2 or 2 * alike < len(shown) or least > _OVERSTATED * LOWEST:
@@ -343,23 +356,35 @@ def coarse_error(kind: Sequence[OutputChange]) -> float:
     return min(least, LOWEST)
 
 
-def begins(change: OutputChange) -> bool:
-    """Return whether an output differs by much more than rounding to its dtype, while its inputs hardly differ."""
-    spread = change.output.spread
-    is_coarse = spread > COARSE and is_counting(change.output.size, change.is_constant)
-    received = max(change.spread, change.inputs)
-    return is_coarse and received <= _FINE and received * _APART <= spread
+def _are_counting(kind: OutputChanges) -> NDArray[np.bool_]:
+    """Return `is_counting` of each output."""
+    found: NDArray[np.bool_] = (kind.output.size >= _FEW) & ~kind.is_constant
+    return found
 
 
-def _worst_statistic(change: OutputChange, own: float) -> tuple[float, float, float]:
-    """Return ratio, deviation and explained deviation of norm and mean, or of the extremes if their ratio is
+def begins(kind: OutputChanges) -> NDArray[np.bool_]:
+    """Return which outputs differ by much more than rounding to their dtype, while their inputs hardly differ."""
+    spread, received = kind.output.spread, np.maximum(kind.spread, kind.inputs)
+    found: NDArray[np.bool_] = (spread > COARSE) & _are_counting(kind)
+    found &= (received <= _FINE) & (received * _APART <= spread)
+    return found
+
+
+def _worst_statistics(kind: OutputChanges, own: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return ratios, deviations and explained deviations of norm and mean, or of the extremes where their ratio is
     greater."""
-    element, output = change.spread + own, change.output
+    element, output = kind.spread + own, kind.output
     moments, extremes = output.moments, output.extremes
-    explained = change.inputs + element / math.sqrt(output.size)
-    of_moments = moments / explained if moments else 0.0
-    of_extremes = extremes / element if extremes else 0.0
-    return (of_moments, moments, explained) if of_moments >= of_extremes else (of_extremes, extremes, element)
+    explained = kind.inputs + element / np.sqrt(output.size)
+    with np.errstate(invalid="ignore", over="ignore"):
+        of_moments = np.where(moments != 0, moments / explained, 0.0)
+        of_extremes = np.where(extremes != 0, extremes / element, 0.0)
+    is_of_moments = of_moments >= of_extremes
+    return (
+        np.where(is_of_moments, of_moments, of_extremes),
+        np.where(is_of_moments, moments, extremes),
+        np.where(is_of_moments, explained, element),
+    )
 
 
 def _quartile_of_others(ratios: Sequence[float], own: float) -> float:

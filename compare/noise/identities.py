@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .summary import Summary, each, greater, is_column, lesser, of_known, root, share, square
+from .summary import Floats, Summary, each, greater, is_column, lesser, of_known, root, share, square
 
 
 class Law(Enum):
@@ -61,7 +61,7 @@ class IdentityColumn(NamedTuple):
 
     law: Law
     statistic: str
-    off: list[float]
+    off: Floats
 
 
 class CallSummary(NamedTuple):
@@ -147,7 +147,7 @@ def identities_of_many(call: CallSummary, at: int, count: int) -> list[IdentityC
             found = list(rule(call, at, out))
     except (ArithmeticError, TypeError, ValueError):
         return None
-    return [IdentityColumn(*one[:2], np.broadcast_to(one.off, count).tolist()) for one in found]
+    return [IdentityColumn(*one[:2], np.broadcast_to(np.asarray(one.off, np.float64), count)) for one in found]
 
 
 def sum_identities(total: Summary, parts: Sequence[Summary]) -> list[Identity]:
@@ -161,12 +161,19 @@ def sum_identities(total: Summary, parts: Sequence[Summary]) -> list[Identity]:
 def is_sum_of(total: Summary, parts: Sequence[Summary]) -> bool:
     """Return whether the statistics of a tensor may be those of the sum of parts, in a kernel that rounds to its
     dtype."""
+    if len(parts) == 1 and is_same(total, parts[0]):
+        return True
     rounding = _SUM_ROUNDINGS * total.unit
     averaged = rounding / math.sqrt(max(total.size, 1))
     return all(
         one.off <= max(_SUM_HOLDS, rounding if one.statistic in ("max", "min") else averaged)
         for one in sum_identities(total, parts)
     )
+
+
+def is_same(one: Summary, other: Summary) -> bool:
+    """Return whether two tensors may have the same elements: then every identity of `Law.SAME` holds."""
+    return one[:5] == other[:5]
 
 
 def _computable(found: Iterator[Identity]) -> list[Identity]:

@@ -110,7 +110,8 @@ class _Judging:
     By row: `_stretches` are the calls of one side that lead to a divergence, `_made_of` the outputs that are the same
     tensor as an input or as the result of a cell. `_leaves` are the parameters, constants and inputs of the run that
     differ. `hidden` are the inputs that agree within noise although calls of one side change a tensor that the other
-    side passes on; `begun` are those of them that are divergences.
+    side passes on; `begun` are those of them that are divergences. `_received_inside` are the results of the calls
+    inside the cells that are visited, once an output needs them.
     """
 
     def __init__(
@@ -125,14 +126,15 @@ class _Judging:
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
         self._differing_records = aligned.calls_with(np.asarray(aligned.equal) != EQUAL)
-        self._judged = set[int]()  # without rows that are equal
-        self._with_inputs_judged = set[int]()  # events
+        self._are_judged = bytearray(len(states))  # rows, without those that are equal
+        self._with_inputs_judged = bytearray(len(aligned.events))
         self._reordered = set[int]()  # outputs that look equal, although parts were joined in another order
         self._evidence: dict[int, Evidence] = {}
         self._with_other_arguments: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
         self._leaves = set[int]()
+        self._received_inside: Received | None = None
         self._begun, self.hidden = begun, set[int]()
         graphs = enumerate(aligned.graphs)
         self._with_gradients = [(side, graph) for side, graph in graphs if graph.has_backward]
@@ -146,11 +148,11 @@ class _Judging:
         for event in shown(aligned.events, "judging calls") if is_shown else aligned.events:
             if not event.is_matched:
                 self._upstream.carry(event)
-            elif (made := self._last_maker(event)) > event.at:
+            elif event.kind == "parameters_grad" and (made := self._last_maker(event)) > event.at:
                 waiting[made].append(event)
             else:
                 self._visit(event)
-            for late in waiting.pop(event.at, ()):
+            for late in waiting.pop(event.at, ()) if waiting else ():
                 self._visit(late)
         unmatched, died_out, inside = self._upstream.unmatched[0].keys(), DiedOut(), self._is_different_inside
         if self._is_noisy:
@@ -204,8 +206,6 @@ class _Judging:
     def _last_maker(self, event: Event) -> int:
         """Return the last event that produces a value of a record of gradients of parameters; the record may be written
         earlier. -1 for none."""
-        if event.kind != "parameters_grad":
-            return -1
         aligned = self._aligned
         made = {
             pair for row in aligned.outputs(event) if aligned.are_tensors[row] for pair in aligned.pairs_of_makers(row)
@@ -242,12 +242,12 @@ class _Judging:
         for place in event.forwards:
             received_rows += self._upstream.without_hidden(aligned.pairs.rows(place))
         received = self._upstream.received(received_rows)
-        inside = self._inside(event)
+        self._received_inside = None
         arranging: tuple[int, ...] | None = None  # of all outputs
         for row in event.rows:
             if is_input[row]:
                 continue
-            state = self._output_state(row, event, received, inside)
+            state = self._output_state(row, event, received)
             if state == State.DIVERGENT and not (aligned.has_elements or aligned.has_other_kernels):
                 arranging = self._arranging(event) if arranging is None else arranging
                 self._stretches.setdefault(row, arranging)
@@ -284,9 +284,9 @@ class _Judging:
 
     def _judge_inputs(self, event: Event) -> None:
         """Judge the inputs of a call, once: the inputs of a cell come before a divergence inside it."""
-        if event.at in self._with_inputs_judged:
+        if self._with_inputs_judged[event.at]:
             return
-        self._with_inputs_judged.add(event.at)
+        self._with_inputs_judged[event.at] = True
         is_input, equal = self._aligned.is_input, self._aligned.equal
         are_untraced = self._are_untraced if event.direction != "backward" else None
         for row in event.rows:
@@ -302,7 +302,7 @@ class _Judging:
         if self._states[row] == State.UNKNOWN and state != State.DIVERGENT:
             return
         self._states[row] = state
-        self._judged.add(row)
+        self._are_judged[row] = True
         if state == State.NOISE:
             if self._greatest[event.direction] < (distance := self._aligned.distance(row)) < math.inf:
                 self._greatest[event.direction] = distance
@@ -475,7 +475,7 @@ class _Judging:
         """Return the distance of a pair of records as far as it explains others: a pair of calls that comes later in
         this order is not judged yet, and explains only noise."""
         distance = self._aligned.distance(row)
-        is_judged = self._aligned.is_input[row] or row in self._judged
+        is_judged = self._aligned.is_input[row] or self._are_judged[row]
         return distance if is_judged else min(distance, max(self._greatest.values()))
 
     def _incoming_state(self, row: int, sides: tuple[int, int], event: Event) -> State:
@@ -517,22 +517,22 @@ class _Judging:
         is_rounding = aligned.has_other_kernels and aligned.grades[row] == PASS and self._is_of_one_value(row)
         return State.NOISE if is_rounding else State.DIVERGENT
 
-    def _unknown_origin(self, row: int, event: Event, sum_of: Iterable[int] = ()) -> State:
+    def _unknown_origin(self, row: int, event: Event, sum_of: Collection[int] = ()) -> State:
         """Return the state of an input that operations produced which were not recorded.
 
         Every earlier difference may have reached it; otherwise they are treated as one call of an unknown function.
         `sum_of`: outputs that are among the summands.
         """
-        added = [at for at in sum_of if at >= 0]
+        added = [at for at in sum_of if at >= 0] if sum_of else []
         if added and (propagated := self._upstream.propagated_of(added)):
             return self._propagated(row, propagated)
-        distance = self._aligned.distance(row)
         if self._records_apis:
             has_diverged = self._has_diverged["forward"] or self._has_diverged[event.direction]
         else:
             has_diverged = self._unrecorded.may_have_received(event)
         if has_diverged and not self._is_noisy:
             return self._propagated(row, math.inf)
+        distance = self._aligned.distance(row)
         error = max([self._unrecorded.error_around(event), *map(self._aligned.distance, added)])
         approximated = ACROSS if self._aligned.has_other_kernels else 0.0  # each framework has its own functions
         rounding = self._outputs.calls_unrecorded * max(self._rounding_of_unrecorded(row, event), approximated)
@@ -575,7 +575,7 @@ class _Judging:
 
     # Outputs.
 
-    def _output_state(self, row: int, event: Event, received: Received, inside: Received | None) -> State:
+    def _output_state(self, row: int, event: Event, received: Received) -> State:
         if self._aligned.equal[row] == EQUAL:
             if not (received.propagated and self._outputs.ignores_order(row)):
                 return State.EQUAL
@@ -588,8 +588,8 @@ class _Judging:
             return State.PROPAGATED if received.differs else State.DIVERGENT
         if grade == UNJUDGED:
             return State.UNKNOWN
-        if inside is not None:
-            return self._cell_state(row, event, received, inside)
+        if self._is_composed(event):
+            return self._cell_state(row, event, received)
         if self._outputs.is_side_product(row, event):
             return State.HARMLESS
         if not self._aligned.has_other_kernels and self._aligned.has_other_form(row):
@@ -681,7 +681,7 @@ class _Judging:
 
         `is_unclear`: an argument that is not a tensor differs, and its effect cannot be distinguished from noise.
         """
-        if not (is_unclear or (propagated and not self._dies_out(row, propagated))):
+        if not (is_unclear or (propagated and not (self._is_noisy and self._dies_out(row, propagated)))):
             return State.NOISE
         if propagated and self._aligned.is_masked(row):
             self._upstream.hidden[row] = propagated
@@ -691,8 +691,6 @@ class _Judging:
         """Return whether differences of inputs, of which `propagated` is the largest, have no effect on a tensor: it
         differs only by noise, and by much less than they do. In backward, where terms cancel, one side may round to
         zero."""
-        if not self._is_noisy:
-            return False
         distance = self._aligned.distance(row)
         noise = max(ROUNDING, 3 * self._greatest[self._aligned.direction(row)])
         is_gone = distance <= noise and 10 * distance <= propagated
@@ -703,15 +701,18 @@ class _Judging:
 
     def _is_different_inside(self, event: Event) -> bool | None:
         """Return whether a difference is inside a pair of cells; None if no pair of calls is."""
-        found = self._inside(event)
-        if found is None or not any(next(self._aligned.calls_inside(side, event), None) for side in (0, 1)):
+        is_composed = self._is_composed(event)
+        if not (is_composed and any(next(self._aligned.calls_inside(side, event), None) for side in (0, 1))):
             return None
-        return bool(found.propagated)
+        return bool(self._inside(event).propagated)
 
-    def _inside(self, event: Event) -> Received | None:
-        """Return the results of the calls inside a pair of cells; None if nothing is recorded inside."""
-        if event.kind not in ("cell", "parameters_grad") or event in self._aligned.innermost:
-            return None
+    def _is_composed(self, event: Event) -> bool:
+        """Return whether a pair of calls are cells inside which calls may be recorded, or the gradients of their
+        parameters."""
+        return event.kind in ("cell", "parameters_grad") and event not in self._aligned.innermost
+
+    def _inside(self, event: Event) -> Received:
+        """Return the results of the calls inside a pair of cells."""
         aligned, states, is_input = self._aligned, self._states, self._aligned.is_input
         error, propagated, seen = 0.0, 0.0, set[int]()
         for side, graph in enumerate(aligned.graphs):
@@ -723,12 +724,12 @@ class _Judging:
                     if (state := states[row]) == State.EQUAL or is_input[row]:
                         continue
                     if state in DIFFERING:
-                        propagated = max(propagated, self._upstream.propagated_of([row]))
+                        propagated = max(propagated, self._upstream.size(row))
                     elif state == State.NOISE:
                         error = max(error, aligned.distance(row))
         return Received(error, propagated)
 
-    def _cell_state(self, row: int, event: Event, received: Received, inside: Received) -> State:
+    def _cell_state(self, row: int, event: Event, received: Received) -> State:
         """Return the state of the result of a cell, which was computed inside it and is judged there."""
         if (elsewhere := self._aligned.judged_elsewhere(row)) >= 0:
             return self._state_from_producers(row, [elsewhere])
@@ -736,6 +737,9 @@ class _Judging:
             state = self._state_via_unmatched(row, list(enumerate(self._aligned.makers(row))))
             is_elsewhere = state == State.DIVERGENT and self._aligned.has_counterpart_outside(row, event)
             return State.ELSEWHERE if is_elsewhere else state
+        if self._received_inside is None:
+            self._received_inside = self._inside(event)
+        inside = self._received_inside
         propagated = max(inside.propagated, received.propagated)
         judgement = self._outputs.judgements.get(row)
         if judgement is not None and not judgement.is_wrong and self._is_of_one_function(row):

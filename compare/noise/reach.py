@@ -14,6 +14,7 @@ Three rules keep this from being assumed:
 """
 
 import math
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,10 @@ _RETURNED = (OUTPUT, PARAMETERS_GRAD, DEBUG)
 
 DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 
+_Node = int | tuple[int, int]
+"""A row of the target, or a cell (-1: the root) and a position among the calls directly inside it that received results
+of unrecorded operations: everything that such operations compute from there on."""
+
 
 class _Reach:
     """Follows differences over the target's dataflow. `unmatched` are outputs without a counterpart that a difference
@@ -40,7 +45,7 @@ class _Reach:
     def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]) -> None:
         self._aligned, self._graph, self._pair_of = aligned, aligned.graphs[0], aligned.pair_of[0]
         self._states, self._unmatched = states, unmatched
-        self._onwards: dict[int, list[int]] = {}
+        self._onwards: dict[_Node, list[_Node]] = {}
         self._of_users: dict[int, list[int]] = {}
 
     def differs(self, at: int) -> bool:
@@ -55,28 +60,34 @@ class _Reach:
 
     def live(self, rows: Iterable[int]) -> set[int]:
         """Return those of some outputs, and of all that their differences reach, whose difference reaches a result."""
-        known = self.reached(rows)
-        before: dict[int, list[int]] = defaultdict(list)
-        for at in known:
-            for onward in self._onwards[at]:
-                before[onward].append(at)
-        waiting = [at for at in known if not self._onwards[at] and self._is_end(at)]
+        known = self._nodes_reached(rows)
+        before: dict[_Node, list[_Node]] = defaultdict(list)
+        for node in known:
+            for onward in self._onwards[node]:
+                before[onward].append(node)
+        ends = (at for at in known if isinstance(at, int) and not self._onwards[at])
+        waiting: list[_Node] = [at for at in ends if self._is_end(at)]
         found = set(waiting)
         while waiting:
-            new = [at for at in before[waiting.pop()] if at not in found]
+            new = [node for node in before[waiting.pop()] if node not in found]
             found.update(new)
             waiting += new
-        return found
+        return {node for node in found if isinstance(node, int)}
 
     def reached(self, rows: Iterable[int]) -> set[int]:
         """Return the outputs that a difference of some outputs reaches, including these."""
-        waiting = list(rows)
+        return {node for node in self._nodes_reached(rows) if isinstance(node, int)}
+
+    def _nodes_reached(self, rows: Iterable[int]) -> set[_Node]:
+        """Return `reached`, with the positions in cells through which a difference reaches them."""
+        waiting: list[_Node] = list(rows)
         seen = set(waiting)
         while waiting:
-            at = waiting.pop()
-            if at not in self._onwards:
-                self._onwards[at] = list(dict.fromkeys(self._onward(at)))
-            new = [onward for onward in self._onwards[at] if onward not in seen]
+            node = waiting.pop()
+            if node not in self._onwards:
+                onward = self._onward(node) if isinstance(node, int) else self._of_unrecorded(*node)
+                self._onwards[node] = list(dict.fromkeys(onward))
+            new = [onward for onward in self._onwards[node] if onward not in seen]
             seen.update(new)
             waiting += new
         return seen
@@ -124,8 +135,9 @@ class _Reach:
         kind, made = self._graph.origin(row)
         return made if kind == "call" else -1
 
-    def _onward(self, row: int) -> Iterable[int]:
-        """Yield the outputs that also differ, of the calls that use a tensor."""
+    def _onward(self, row: int) -> Iterable[_Node]:
+        """Yield the outputs that also differ, of the calls that use a tensor, and where unrecorded operations may use
+        it."""
         graph = self._graph
         call = graph.call_of[row]
         if graph.names[call].direction == "backward":
@@ -137,16 +149,28 @@ class _Reach:
             yield from self._of_user(graph.call_of[used])
         if self._takers_of_unrecorded or self._made_by_unrecorded:
             for cell in (*self._cells_that_see(row), *self._cells_that_take.get(graph.alias(row), ())):
-                yield from self._of_unrecorded(cell, call)
+                yield from self._after(cell, bisect(self._takers_of_unrecorded.get(cell, ()), call))
 
-    def _of_unrecorded(self, cell: int, call: int) -> Iterable[int]:
-        """Return the records that differ after a call and that unrecorded operations of a cell (-1: of the root) may
-        have computed from its outputs: such operations have access to the inputs of the cell, and the outputs of calls
-        directly inside it."""
-        for taker in self._takers_of_unrecorded.get(cell, ()):
-            if taker > call:
-                yield from self._of_user(taker)
-        yield from self._made_by_unrecorded.get(cell, ())
+    def _after(self, cell: int, position: int) -> Iterable[_Node]:
+        """Yield the position of the next call directly inside a cell that returns a difference of unrecorded
+        operations, or the last position if only the cell itself does; nothing if there is neither."""
+        takers = self._takers_of_unrecorded.get(cell, ())
+        while position < len(takers) and not self._of_user(takers[position]):
+            position += 1
+        if position < len(takers) or cell in self._made_by_unrecorded:
+            yield cell, position
+
+    def _of_unrecorded(self, cell: int, position: int) -> Iterable[_Node]:
+        """Yield the records that differ and that unrecorded operations of a cell (-1: of the root) may have computed
+        after a call: such operations have access to the inputs of the cell, and the outputs of calls directly inside
+        it. Later ones follow from the next position: if each output had all of them, their number would be
+        quadratic."""
+        takers = self._takers_of_unrecorded.get(cell, ())
+        if position < len(takers):
+            yield from self._of_user(takers[position])
+            yield from self._after(cell, position + 1)
+        else:
+            yield from self._made_by_unrecorded.get(cell, ())
 
     def _cells_that_see(self, row: int) -> Iterator[int]:
         """Yield the cells, -1 for the root, whose own operations may use an output: the cell around its call, and if a

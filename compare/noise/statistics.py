@@ -6,6 +6,7 @@ No tensor is read and no call is replayed.
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +31,7 @@ from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.match.fused import groups
 from msprobe.compare.match.pairs import Ints
+from msprobe.replay.operations import Operation
 from msprobe.store.record import INPUT
 
 from .deviations import (
@@ -40,19 +42,20 @@ from .deviations import (
     SUMS,
     Amplification,
     LawJudgement,
-    OutputChange,
+    OutputChanges,
     OutputIdentities,
     Unchanged,
     amplifications,
     begins,
+    breaks_law,
     is_counting,
     judge_laws,
 )
 from .evidence import OutputEvidence, stem_of
-from .identities import JOINS, Identity, has_law, identities, identities_of_many, sum_identities
+from .identities import JOINS, has_law, identities, identities_of_many, is_same, sum_identities
 from .operation import JUMPING, STEEP, CallSummaries, Forms, ManySummaries, is_exact, operation_of, rounds_inside
 from .pairs import PASS, UNJUDGED, AlignedGraphs
-from .summary import MASKED, Deviation, Summaries, Summary, deviation, deviations, summary_of_parts
+from .summary import MASKED, Deviation, DeviationColumns, Summaries, Summary, deviation, deviations, summary_of_parts
 
 _MIN_SHARE = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
@@ -88,7 +91,8 @@ class AlignedStatistics(AlignedGraphs):
 
     `are_known` are the pairs with statistics on both sides, `moments` those of their deviations, 0 without one,
     `are_evidence` the floating-point tensors that were judged, `are_masked` the pairs whose golden has so large
-    elements that its statistics contain no information about the others.
+    elements that its statistics contain no information about the others. `spread` are the element errors of the
+    deviations, infinity without one.
     """
 
     moments: Sequence[float]
@@ -109,7 +113,7 @@ class AlignedStatistics(AlignedGraphs):
         is_judged = np.asarray(self.are_tensors) & (comparison.grades != UNJUDGED)
         self.are_evidence = (is_judged & self._are_floating()).data
         # Distances of all pairs that differ.
-        apart = np.where(is_judged & (equal != EQUAL), self._spread, 0.0)
+        apart = np.where(is_judged & (equal != EQUAL), np.asarray(self.spread), 0.0)
         for row in np.flatnonzero(np.isinf(apart) & (comparison.grades == PASS)).tolist():
             apart[row] = self._finite_distance(row)
         moments = np.array(self.moments)
@@ -153,7 +157,7 @@ class AlignedStatistics(AlignedGraphs):
         spread = np.maximum(moments * np.sqrt(size.astype(np.float64)), np.maximum(high, low))
         top, bottom, _, _ = self.sides[1].statistics(g)
         self.are_known, self._deviations = known.data, tuple(_entered(known, column, 0.0).data for column in found)
-        self._sizes, self._spread = _entered(known, size, 1).data, _entered(known, spread, math.inf)
+        self._sizes, self.spread = _entered(known, size, 1).data, _entered(known, spread, math.inf).data
         self.moments = _entered(known, moments, 0.0).data
         self.are_masked = _entered(known, np.maximum(np.abs(top), np.abs(bottom)) > MASKED, False).data
 
@@ -212,6 +216,14 @@ class AlignedStatistics(AlignedGraphs):
         norm, mean, high, low = (column[row] for column in self._deviations)
         return Deviation(norm, mean, high, low, self._sizes[row])
 
+    def deviations(self, rows: Ints, others: Mapping[int, Deviation]) -> DeviationColumns:
+        """Return `deviation` of rows; `others` are those of some of them, by position in `rows`."""
+        columns = [np.asarray(column)[rows] for column in (*self._deviations, self._sizes)]
+        for at, other in others.items():
+            for column, value in zip(columns, other, strict=True):
+                column[at] = value
+        return DeviationColumns(*columns)
+
     @property
     def has_summaries(self) -> bool:
         """Return whether some pair that differs has statistics on both sides, or any pair if one side makes other
@@ -244,9 +256,10 @@ class AlignedStatistics(AlignedGraphs):
         whole, parts = self.summaries(row), [self.summaries(at) for at in made]
         if whole is None or None in parts:
             return True
+        if len(parts) == 1 and parts[0] is not None and is_same(whole[0], parts[0][0]):
+            return True
         target, golden = (sum_identities(whole[side], [part[side] for part in parts if part]) for side in (0, 1))
-        found = OutputIdentities("sum", tuple(zip(target, golden, strict=False)), *whole, True)
-        return not any(law.is_broken for law in judge_laws({row: found}).values())
+        return not any(breaks_law(mine, one, *whole) for mine, one in zip(target, golden, strict=False))
 
     def share(self, row: int) -> float:
         return self.moments[row]
@@ -276,6 +289,25 @@ def _entered(rows: NDArray[np.bool_], values: NDArray[Any], other: float) -> NDA
     return found
 
 
+@dataclass(slots=True)
+class _Changes:
+    """Outputs of one kind, as `OutputChanges`, while they are collected; `added` are deviations that are relative to
+    summands, by position."""
+
+    operation: Operation | None
+    rows: list[int] = field(default_factory=list)
+    inputs: list[float] = field(default_factory=list)
+    spread: list[float] = field(default_factory=list)
+    added: dict[int, Deviation] = field(default_factory=dict)
+
+    def add(self, row: int, inputs: float, spread: float, added: Deviation | None) -> None:
+        if added is not None:
+            self.added[len(self.rows)] = added
+        self.rows.append(row)
+        self.inputs.append(inputs)
+        self.spread.append(spread)
+
+
 class StatisticsEvidence(OutputEvidence):
     """Evidence by statistics. `_laws` has the identity that decides an output, `_amplified` its amplification,
     `_spread` its element error, or a share of that of the inputs."""
@@ -293,7 +325,7 @@ class StatisticsEvidence(OutputEvidence):
 
     def _judge(self) -> Mapping[int, ResidualJudgement]:
         aligned = self._aligned
-        changes: dict[int, OutputChange] = {}
+        changes: dict[tuple[str, bool, tuple[str, ...]], _Changes] = {}
         by_form: dict[Hashable, _Outputs] = defaultdict(lambda: defaultdict(list))
         unchanged: dict[Hashable, Unchanged] = {}
         forms = [Forms(graph.columns, of) for graph, of in zip(aligned.graphs, aligned.sides, strict=True)]
@@ -323,14 +355,17 @@ class StatisticsEvidence(OutputEvidence):
                     continue
                 if is_quiet:  # one of a kind is judged by itself
                     unchanged[kind] = NOTHING_UNCHANGED
-                changes[row] = self._change(row, kind, call, moments, spread)
+                if kind not in changes:
+                    changes[kind] = _Changes(call.operation)
+                changes[kind].add(row, moments, spread, self._added_deviation(row, call, spread))
                 if aligned.equal[row] == DIFFERENT and has_law(call.function, call.is_backward):
                     outputs = by_form[call.form(forms)] if outputs is None else outputs
                     outputs[call.offsets(row)].append(row)
-        are_products_equal = not any(one.is_product for one in changes.values()) and self._are_products_equal()
-        self._begins_coarse = any(not one.is_backward and begins(one) for one in changes.values())
+        kinds = {kind: self._columns_of(kind, made) for kind, made in changes.items()}
+        are_products_equal = not any(one.is_product for one in kinds.values()) and self._are_products_equal()
+        self._begins_coarse = any(not one.is_backward and begins(one).any() for one in kinds.values())
         self._amplified = amplifications(
-            changes, unchanged, has_other_kernels=aligned.has_other_kernels, are_products_equal=are_products_equal
+            kinds, unchanged, has_other_kernels=aligned.has_other_kernels, are_products_equal=are_products_equal
         )
         decided = judge_laws(self._identities(by_form.values()), has_other_kernels=aligned.has_other_kernels)
         # If only the sum of all elements agrees, these may still differ grossly.
@@ -339,7 +374,7 @@ class StatisticsEvidence(OutputEvidence):
             for row, law in decided.items()
             if law.is_broken or law.target.law not in SUMS or self._amplified[row].ratio <= MAX_AMPLIFICATION
         }
-        judgements = {row: self._judgement(row) for row in changes if aligned.equal[row] == DIFFERENT}
+        judgements = {row: self._judgement(row) for row in self._amplified if aligned.equal[row] == DIFFERENT}
         # If both sides have equal arguments, both are judged in the same way: one law, or one amplification.
         others = (event for event in self._innermost if aligned.has_other_values(event))
         self.crossed = set(judgements).difference(*(event.rows for event in others))
@@ -408,30 +443,36 @@ class StatisticsEvidence(OutputEvidence):
         size, unit, is_constant = self._aligned.sides[1].form(self._aligned.rows[1][row])
         return Unchanged(known.outputs + 1, known.counting + is_counting(size, is_constant), max(known.unit, unit))
 
-    def _change(self, row: int, kind: Hashable, call: CallSummaries, moments: float, spread: float) -> OutputChange:
-        """Return the change of a pair of outputs that has statistics on both sides."""
-        aligned, least = self._aligned, call.added_rms(row)
-        own = aligned.deviation(row)
-        if least and (both := aligned.summaries(row)) is not None:
+    def _added_deviation(self, row: int, call: CallSummaries, spread: float) -> Deviation | None:
+        """Note the element error of an output that has statistics on both sides, whose inputs have the element error
+        `spread`. Return its deviation if that is relative to summands that cancelled out; None for any other."""
+        aligned, own = self._aligned, None
+        error = aligned.spread[row]
+        if (least := call.added_rms(row)) and (both := aligned.summaries(row)) is not None:
             own = deviation(*both, least=least)
-        if found := max(own.spread, spread if aligned.are_masked[row] else self._kept(row, call, spread)):
+            error = own.spread
+        if found := max(error, spread if aligned.are_masked[row] else self._kept(row, call, spread)):
             self._spread[row] = found
-        _, unit, is_constant = aligned.sides[1].form(aligned.rows[1][row])
-        operation = call.operation
-        may_round = rounds_inside(operation)
-        return OutputChange(
-            kind,
-            own,
-            moments,
-            spread,
-            unit,
+        return own
+
+    def _columns_of(self, kind: tuple[str, bool, tuple[str, ...]], made: "_Changes") -> OutputChanges:
+        """Return the changes of the outputs of a kind as columns."""
+        function, is_backward, _ = kind
+        golden, rows = self._aligned.sides[1], np.array(made.rows)
+        at, may_round = np.asarray(self._aligned.rows[1])[rows], rounds_inside(made.operation)
+        return OutputChanges(
+            made.rows,
+            self._aligned.deviations(rows, made.added),
+            np.array(made.inputs),
+            np.array(made.spread),
+            golden.units(at),
+            golden.are_constant(at),
             may_round,
-            is_constant,
-            is_exact(operation),
-            call.function,
-            call.is_backward,
-            operation is not None and may_round and not call.is_backward,
-            self._place_of(call.place) if may_round else "",
+            is_exact(made.operation),
+            function,
+            is_backward,
+            made.operation is not None and may_round and not is_backward,
+            self._place_of,
         )
 
     def _kept(self, row: int, call: CallSummaries, spread: float) -> float:
@@ -446,43 +487,51 @@ class StatisticsEvidence(OutputEvidence):
         errors = (self._incoming_error([one], call) * aligned.size(one) for one in rows)
         return min(spread, max(_MIN_SHARE * spread, math.hypot(*errors) / (aligned.size(row) or 1.0)))
 
-    def _place_of(self, place: int) -> str:
-        """Return the position of a pair of calls in its layer; empty outside of all cells."""
-        event = self._aligned.event_at[place]
+    def _place_of(self, row: int) -> str:
+        """Return the position in its layer of the pair of calls of an output; empty outside of all cells."""
+        event = self._aligned.event_at[self._aligned.pairs.call_of.item(row)]
         return self.places[event.at] if event.keys else ""
 
-    def _identities(self, alike: Iterable[_Outputs]) -> dict[int, OutputIdentities]:
+    def _identities(self, alike: Iterable[_Outputs]) -> list[OutputIdentities]:
         """Return the identities of outputs that are passed in together because their calls have one form."""
-        aligned, known, others = self._aligned, dict[int, OutputIdentities](), list[int]()
+        aligned, found, others = self._aligned, list[OutputIdentities](), list[int]()
         for outputs in alike:
             places = np.unique(aligned.pairs.call_of[[row for rows in outputs.values() for row in rows]])
             if len(places) < _SEVERAL:
                 others += (row for rows in outputs.values() for row in rows)
             else:
-                found, one_by_one = self._identities_of_many(places, outputs)
-                known |= found
+                of_many, one_by_one = self._identities_of_many(places, outputs)
+                found += of_many
                 others += one_by_one
-        call: CallSummaries | None = None
-        for row in sorted(others):
+        return found + self._identities_of(sorted(others))
+
+    def _identities_of(self, rows: Sequence[int]) -> list[OutputIdentities]:
+        """Return the identities of outputs that are examined individually."""
+        aligned, call = self._aligned, None
+        alike: dict[Hashable, tuple[list[int], list[list[float]], list[list[float]]]] = {}
+        for row in rows:
             event = aligned.event_at[aligned.pairs.call_of.item(row)]
             if call is None or call.place != event.place:
                 call = CallSummaries(aligned, aligned.sides, event)
-            if (one := self._identities_of(row, call)) is not None:
-                known[row] = one
-        return known
+            at, both = call.position(aligned.rows[0][row]), aligned.summaries(row)
+            if at < 0 or both is None:
+                continue
+            target, golden = (identities(side, at) for side in call.sides)
+            pairs = [(mine, one) for mine in target for one in golden if mine[:2] == one[:2]]
+            if pairs:
+                kind, laws = (call.function, call.is_backward), tuple([mine[:2] for mine, _ in pairs])
+                looks = tuple([(one.size, one.unit) for one in both])
+                known = alike.setdefault((kind, laws, looks, call.has_one_output), ([], [], []))
+                known[0].append(row)
+                known[1].append([mine.off for mine, _ in pairs])
+                known[2].append([one.off for _, one in pairs])
+        return [
+            OutputIdentities(kind, rows, laws, np.array(ours).T, np.array(theirs).T, *self._both(rows[0]), is_only)
+            for (kind, laws, _, is_only), (rows, ours, theirs) in alike.items()
+        ]
 
-    def _identities_of(self, row: int, call: CallSummaries) -> OutputIdentities | None:
-        """Return the identities of an output; None if there are none."""
-        at, both = call.position(self._aligned.rows[0][row]), self._aligned.summaries(row)
-        if at < 0 or both is None:
-            return None
-        target, golden = (identities(side, at) for side in call.sides)
-        pairs = tuple([(mine, one) for mine in target for one in golden if mine[:2] == one[:2]])
-        kind = call.function, call.is_backward
-        return OutputIdentities(kind, pairs, *both, call.has_one_output) if pairs else None
-
-    def _identities_of_many(self, places: Ints, outputs: _Outputs) -> tuple[dict[int, OutputIdentities], list[int]]:
-        """Return `_identities_of` of outputs of many calls of one form, and those that have to be examined
+    def _identities_of_many(self, places: Ints, outputs: _Outputs) -> tuple[list[OutputIdentities], list[int]]:
+        """Return `_identities_of` outputs of many calls of one form, and those that have to be examined
         individually."""
         aligned = self._aligned
         sides = []
@@ -491,7 +540,7 @@ class StatisticsEvidence(OutputEvidence):
             sides.append(ManySummaries(of, graph, (own, graph.forwards[own])))
         call = CallSummaries(aligned, sides, aligned.event_at[places.item(0)])
         first = aligned.graphs[0].columns.starts[aligned.calls[0][call.place]]
-        kind, found, one_by_one = (call.function, call.is_backward), dict[int, OutputIdentities](), list[int]()
+        kind, found, one_by_one = (call.function, call.is_backward), list[OutputIdentities](), list[int]()
         for (offset, _), rows in outputs.items():
             if (at := call.position(first + offset)) < 0:
                 continue
@@ -500,17 +549,19 @@ class StatisticsEvidence(OutputEvidence):
                 one_by_one += rows
                 continue
             alike = [(mine, one) for mine in target for one in golden if mine[:2] == one[:2]]
-            for row, n in zip(rows, np.searchsorted(places, aligned.pairs.call_of[rows]).tolist(), strict=True):
-                pairs = tuple(
-                    [
-                        (Identity(mine.law, mine.statistic, ours), Identity(one.law, one.statistic, theirs))
-                        for mine, one in alike
-                        if (ours := mine.off[n]) == ours and (theirs := one.off[n]) == theirs
-                    ]
-                )
-                if pairs and (both := aligned.summaries(row)) is not None:
-                    found[row] = OutputIdentities(kind, pairs, *both, call.has_one_output)
+            if alike:
+                of_rows = np.searchsorted(places, aligned.pairs.call_of[rows])
+                ours, theirs = (np.array([pair[side].off for pair in alike])[:, of_rows] for side in (0, 1))
+                laws = [mine[:2] for mine, _ in alike]
+                both = self._both(rows[0])
+                found.append(OutputIdentities(kind, rows, laws, ours, theirs, *both, call.has_one_output))
         return found, one_by_one
+
+    def _both(self, row: int) -> tuple[Summary, Summary]:
+        """Return the summaries of an output that is known to have them."""
+        both = self._aligned.summaries(row)
+        assert both is not None
+        return both
 
     def _judgement(self, row: int) -> ResidualJudgement:
         if (law := self._laws.get(row)) is not None:

@@ -109,6 +109,17 @@ class Summaries:
         found: Ints = table[np.frombuffer(self._columns.look, np.int32)[rows]]
         return found
 
+    def units(self, rows: Ints) -> Floats:
+        """Return the units of the dtypes of rows."""
+        table = np.array([unit for _, unit, _ in self._looks] or [0.0])
+        found: Floats = table[np.frombuffer(self._columns.look, np.int32)[rows]]
+        return found
+
+    def are_constant(self, rows: Ints) -> NDArray[np.bool_]:
+        """Return which rows that have a summary are tensors whose elements are all equal."""
+        found: NDArray[np.bool_] = self._columns.column("max")[rows] == self._columns.column("min")[rows]
+        return found
+
     def statistics(self, rows: Ints) -> tuple[Floats, Floats, Floats, Floats]:
         """Return maximum, minimum, mean and norm of rows that have a summary."""
         columns = self._columns
@@ -175,6 +186,31 @@ class Deviation(NamedTuple):
         Of n independent errors of relative size e, norm and mean differ by about e / sqrt(n) and single elements by e.
         """
         return max(self.moments * math.sqrt(self.size), self.extremes)
+
+
+class DeviationColumns(NamedTuple):
+    """The deviations of many pairs of tensors, as `Deviation` has them of one."""
+
+    norm: Floats
+    mean: Floats
+    max: Floats
+    min: Floats
+    size: Ints
+
+    @property
+    def moments(self) -> Floats:
+        """Return `Deviation.moments` of each."""
+        return np.maximum(self.norm, self.mean)
+
+    @property
+    def extremes(self) -> Floats:
+        """Return `Deviation.extremes` of each."""
+        return np.maximum(self.max, self.min)
+
+    @property
+    def spread(self) -> Floats:
+        """Return `Deviation.spread` of each."""
+        return np.maximum(self.moments * np.sqrt(self.size), self.extremes)
 
 
 def deviations(target: Summaries, golden: Summaries, t: Ints, g: Ints) -> tuple[Floats, Floats, Floats, Floats]:

@@ -142,14 +142,14 @@ class Unrecorded:
 
     def note(self, event: Event) -> None:
         """Note the results of a pair of calls; a cell comes after the calls inside it."""
-        cell, outputs = self._cell_around(event), self._aligned.outputs(event)
-        if any(self._states[row] in DIFFERING for row in outputs):
+        cell, outputs, states = self._cell_around(event), self._aligned.outputs(event), self._states
+        has_differing_outputs = any(states[row] in DIFFERING for row in outputs)
+        if has_differing_outputs:
             self._differing_inside.add(cell)
-        if event.kind == "cell":
-            received = [row for row in event.rows if self._aligned.is_input[row] and self._states[row] in DIFFERING]
+        if event.kind == "cell" and (self._without_effect or not has_differing_outputs):
+            received = [row for row in event.rows if self._aligned.is_input[row] and states[row] in DIFFERING]
             found = {row: leaf for row in received if (leaf := self._leaf(event, row)) is not None}
-            has_other_outputs = any(self._states[row] in DIFFERING for row in outputs)
-            if found and not has_other_outputs and self._has_no_effect(event, found.values()):
+            if found and not has_differing_outputs and self._has_no_effect(event, found.values()):
                 self._without_effect.update(found.values())
             self.rows_without_effect.update(row for row, leaf in found.items() if leaf in self._without_effect)
         errors = [

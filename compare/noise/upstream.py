@@ -111,9 +111,9 @@ class Upstream:
         """Return the greatest relative error among the pairs of records that differ by more than noise; 0 if none
         does."""
         differing = (row for row in rows if self._states[row] in DIFFERING)
-        return max((self._size(row) for row in differing), default=0.0)
+        return max((self.size(row) for row in differing), default=0.0)
 
-    def _size(self, row: int) -> float:
+    def size(self, row: int) -> float:
         """Return the relative error of a pair of records that differs; if a mask hides it, that of its inputs."""
         return max(self._aligned.distance(row) or _LEAST, self.hidden.get(row, 0.0))
 
@@ -138,7 +138,7 @@ class Upstream:
                 if (distance := aligned.distance(row)) > error:
                     error = distance
                 if states[row] in DIFFERING:
-                    propagated = max(propagated, self._size(row))
+                    propagated = max(propagated, distance or _LEAST, self.hidden.get(row, 0.0))
             elif aligned.is_input[row]:
                 is_unclear = is_unclear or self._states[row] in DIFFERING
                 if (found := aligned.unmatched_tensor(row)) is not None:

@@ -30,6 +30,7 @@ _SHORT = 5_000  # characters: several such texts together still fit into a cell
 
 # The beginning of a formula in some spreadsheets, also after a separator of cells or rows: `;`, a tab, a line end.
 _FORMULA = re.compile(r"(^\s*|[;\t\r\n][^\S\t\r\n]*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
+_AFTER_SEPARATOR = re.compile(r";\s*[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05]")
 _SUSPECT = frozenset(" =+-@%\uff1d\uff0b\uff0d\uff20\uff05")
 _NUMBER = re.compile(r"^[+-]?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)%?$", re.IGNORECASE)
 _SHARE = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?%").fullmatch
@@ -56,7 +57,7 @@ def are_plain(texts: Iterable[str]) -> bool:
     """Return whether `guard` does not change these texts; False also if that is unknown."""
     every = list(texts)
     whole = "".join(every)
-    if not whole.isprintable() or ";" in whole or max(map(len, every), default=0) > _SHORT:
+    if not whole.isprintable() or _AFTER_SEPARATOR.search(whole) or max(map(len, every), default=0) > _SHORT:
         return False
     return _SUSPECT.isdisjoint({text[:1] for text in every})
 

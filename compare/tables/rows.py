@@ -37,13 +37,10 @@ _STRETCH = 4096
 _RESULTS = {EQUAL: "pass", DIFFERENT: "Different", UNKNOWN: NOT_APPLICABLE}
 
 
-def stretches(
-    comparison: Comparison, located: Located, with_stack: bool, start: int = 0, stop: int | None = None
-) -> Iterator[list[Sequence[Cell]]]:
-    """Yield the columns of some thousands of pairs at a time, in execution order; only pairs from `start` to `stop`."""
-    made = _Rows(comparison, located, with_stack)
-    stop = len(comparison.grades) if stop is None else stop
-    return (made.stretch(at, min(at + _STRETCH, stop)) for at in range(start, stop, _STRETCH))
+def stretches(comparison: Comparison, located: Located, with_stack: bool) -> Iterator[list[Sequence[Cell]]]:
+    """Yield the columns of some thousands of pairs at a time, in execution order."""
+    made, stop = _Rows(comparison, located, with_stack), len(comparison.grades)
+    return (made.stretch(at, min(at + _STRETCH, stop)) for at in range(0, stop, _STRETCH))
 
 
 def rows(comparison: Comparison, located: Located, with_stack: bool) -> Iterator[Row]:
@@ -103,7 +100,7 @@ class _Rows:
             *measures, accuracy, message = zip(*measured, strict=True)
             columns += [*measures, *zip(*self._statistics_of_both(start, t, g), strict=True), accuracy, message]
         if self._with_stack:
-            columns.append(self._stacks(start, places.tolist()))
+            columns.append(self._stacks(start, places))
         if mode == "tensor":
             columns.append(self._files(ours, theirs))
             columns += zip(*(self._ours(row, t) for row, t in enumerate(ours, start)), strict=True)
@@ -169,13 +166,11 @@ class _Rows:
             for t, g in zip(ours, theirs, strict=True)
         ]
 
-    def _stacks(self, start: int, places: Sequence[int]) -> list[str]:
+    def _stacks(self, start: int, places: Ints) -> list[str]:
         """Return the stack of a call on its first row."""
         found = [NOT_APPLICABLE] * len(places)
-        for at, place in enumerate(places):
-            if self._pairs.starts[place] != start + at:
-                continue
-            call = int(self._pairs.target_calls[place])
+        first = np.flatnonzero(self._pairs.starts[places] == np.arange(start, start + len(places)))
+        for at, call in zip(first.tolist(), self._pairs.target_calls[places[first]].tolist(), strict=True):
             if frames := self._comparison.target.calls.stack(call) if call >= 0 else ():
                 if frames not in self._stack_texts:  # many calls have the same stack
                     self._stack_texts[frames] = guard(str(list(frames)))

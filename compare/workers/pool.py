@@ -16,7 +16,6 @@ simultaneously.
 """
 
 import contextlib
-import io
 import os
 import pickle
 import signal
@@ -66,9 +65,6 @@ LOOK = 1.0
 
 LOOK_FOR_PARENT = 0.5
 """Seconds between two checks of a worker whether its parent is still running."""
-
-_PIECE = 1 << 20
-"""Bytes of a task that are sent at a time: otherwise a large one would be in memory twice, on both sides."""
 
 # N workers with N threads each would compete for cores.
 _ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -130,13 +126,6 @@ class _Worker:
         with contextlib.suppress(ConnectionError):
             self.pipe.send_bytes(packed)
 
-    def give(self, task: object) -> None:
-        """Send a task while it is pickled. For a dead worker, see `send`."""
-        with contextlib.suppress(ConnectionError):
-            sent = _Sent(self.pipe)
-            pickle.dump(task, sent, pickle.HIGHEST_PROTOCOL)
-            sent.end()
-
     def reply(self) -> Done | Raised | None:
         """Return the answer of the worker; None if it died instead."""
         try:
@@ -157,56 +146,6 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
-
-
-class _Sent:
-    """A file whose bytes are written into a pipe as pieces of one size; the last piece is shorter."""
-
-    def __init__(self, pipe: "Connection[Any, Any]") -> None:
-        self._pipe = pipe
-        self._waiting = bytearray()
-
-    def write(self, data: bytes) -> None:
-        """Send the pieces that are complete."""
-        self._waiting += data
-        while len(self._waiting) >= _PIECE:
-            self._pipe.send_bytes(self._waiting[:_PIECE])
-            del self._waiting[:_PIECE]
-
-    def end(self) -> None:
-        """Send the last piece."""
-        self._pipe.send_bytes(self._waiting)
-
-
-class _Received(io.RawIOBase):
-    """The file that `_Sent` writes, for reading."""
-
-    def __init__(self, pipe: "Connection[Any, Any]") -> None:
-        self._pipe = pipe
-        self._has_ended = False
-        self._piece = memoryview(b"")
-        self._next()
-
-    def _next(self) -> None:
-        self._piece = memoryview(self._pipe.recv_bytes())
-        self._has_ended = len(self._piece) < _PIECE
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Return some of the bytes; none after the last piece."""
-        if not self._piece and not self._has_ended:
-            self._next()
-        size = min(len(buffer), len(self._piece))
-        buffer[:size], self._piece = self._piece[:size], self._piece[size:]
-        return size
-
-    def finish(self) -> None:
-        """Skip bytes that were not read."""
-        while not self._has_ended:
-            self._next()
 
 
 class _Pool:
@@ -257,7 +196,7 @@ class _Pool:
         """Send the next waiting task, if there is one."""
         self._failed_starts = 0  # this worker is alive
         if self.waiting:
-            worker.give(self._tasks[self.waiting[0]])
+            worker.send(pickle.dumps(self._tasks[self.waiting[0]], pickle.HIGHEST_PROTOCOL))
             worker.task = self.waiting.popleft()
 
     def _remove_dead(self, worker: _Worker) -> str:
@@ -313,18 +252,13 @@ def serve(number: int, parent: int) -> None:
         pipe.send_bytes(_reply(lambda: pickle.loads(named) and None))
         function: Callable[[Any], Any] = pickle.loads(named)
         while True:
-            received = _Received(pipe)
-            pipe.send_bytes(_reply(partial(_work, function, received)))
+            pipe.send_bytes(_reply(partial(_work, function, pipe.recv_bytes())))
     # There is nothing to clean up, and a function's threads must not keep the process running.
     os._exit(0)
 
 
-def _work(function: Callable[[Any], Any], received: _Received) -> object:
-    try:
-        task = pickle.load(io.BufferedReader(received))
-    finally:
-        received.finish()
-    return function(task)
+def _work(function: Callable[[Any], Any], packed: bytes) -> object:
+    return function(pickle.loads(packed))
 
 
 def _reply(work: Callable[[], Any]) -> bytes:

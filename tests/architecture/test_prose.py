@@ -16,7 +16,6 @@ PRINTS = {
     "msprobe.compare.jobs.run": "the failure of a job",
     "msprobe.compare.jobs.first": "the failure of a job",
     "msprobe.compare.digest_verb": "the failure of a job",
-    "msprobe.compare.jobs.outcome": "the failure of a reader",
     "msprobe.compare.measure.files": "the failure of a measurement",
     "msprobe.compare.jobs.summary": "the findings of merging on the console",
     "msprobe.compare.graph_visualize.verb": "the findings of a graph in the log",

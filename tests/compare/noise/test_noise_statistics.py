@@ -15,15 +15,15 @@ from msprobe.compare.noise import statistics
 from msprobe.compare.noise.deviations import (
     ACROSS,
     LIMIT,
-    OutputChange,
+    OutputChanges,
     OutputIdentities,
     amplifications,
     judge_laws,
     own_error,
 )
-from msprobe.compare.noise.identities import CallSummary, Identity, Law, identities, identities_of_many, sum_identities
+from msprobe.compare.noise.identities import CallSummary, Law, identities, identities_of_many, sum_identities
 from msprobe.compare.noise.operation import operation_of
-from msprobe.compare.noise.summary import Deviation, Summary, SummaryColumns, deviation
+from msprobe.compare.noise.summary import Deviation, DeviationColumns, Summary, SummaryColumns, deviation
 from msprobe.compare.run import compare
 from msprobe.compare.tables.console import lines, notes
 
@@ -251,12 +251,20 @@ def test_how_far_two_summaries_are_apart():
     assert deviation(golden, zero).spread == math.inf
 
 
-def change(norm, kind="tanh", inputs=1e-4, spread=1e-2, **more):
-    return OutputChange(kind, Deviation(norm, 0.0, 0.0, 0.0, 100), inputs, spread, UNIT, **more)
+def kind_of(changes, **more):
+    """Outputs of 100 elements of one kind, each as the deviation of its norm, and those of its inputs: `change`."""
+    norm, inputs, spread = (np.array(column) for column in zip(*changes, strict=True))
+    none, size = np.zeros(len(norm)), np.full(len(norm), 100)
+    output = DeviationColumns(norm, none, none, none, size)
+    return OutputChanges(range(len(norm)), output, inputs, spread, none + UNIT, none > 0, **more)
+
+
+def change(norm, inputs=1e-4, spread=1e-2):
+    return norm, inputs, spread
 
 
 def amplified(changes):
-    return list(amplifications(dict(enumerate(changes))).values())
+    return list(amplifications({"kind": kind_of(changes)}).values())
 
 
 def test_what_the_inputs_explain_is_their_difference_and_their_element_error():
@@ -278,33 +286,35 @@ def test_the_limit_is_higher_for_a_kind_that_amplifies():
 
 
 def test_what_a_product_adds_itself_is_the_least_that_its_kin_show():
-    products = [change(s / 10, "matmul", 0.0, 0.0, rounds_inside=True) for s in (0.0, 2e-3, 3e-3, 4e-3, 9e-3, 2e-2)]
-    assert own_error(products[1:]) == pytest.approx(2e-3)
-    assert own_error([products[0], *products]) == 2 * UNIT  # two of seven are exact
-    assert own_error(products[-1:]) == pytest.approx(6e-3)  # no kernel is coarser
-    assert own_error([change(1e-3)]) == 2 * UNIT  # a tanh rounds to its output's dtype
+    def own(changes):
+        return own_error(kind_of(changes, rounds_inside=True))
+
+    products = [change(s / 10, 0.0, 0.0) for s in (0.0, 2e-3, 3e-3, 4e-3, 9e-3, 2e-2)]
+    assert own(products[1:]) == pytest.approx(2e-3)
+    assert own([products[0], *products]) == 2 * UNIT  # two of seven are exact
+    assert own(products[-1:]) == pytest.approx(6e-3)  # no kernel is coarser
+    assert own_error(kind_of([change(1e-3)])) == 2 * UNIT  # a tanh rounds to its output's dtype
 
 
 def test_what_a_product_adds_shows_where_its_inputs_hardly_differ():
-    def product(norm, received):
-        return change(norm, "matmul", received, received, rounds_inside=True)
+    def own(changes):
+        return own_error(kind_of(changes, rounds_inside=True))
 
-    fine, after_a_fault = [product(1e-8, 1e-7)] * 3, [product(1e-3, 1e-3)] * 20
-    assert own_error([*fine, *after_a_fault]) == 2 * UNIT
-    assert own_error([*fine[1:], *after_a_fault]) == pytest.approx(
-        6e-3
-    )  # two show nothing, as all may differ by chance
-    coarse = [product(2e-4, 0.0)] * 3
-    assert own_error([*coarse, *after_a_fault]) == pytest.approx(2e-3)
+    fine, after_a_fault = [change(1e-8, 1e-7, 1e-7)] * 3, [change(1e-3, 1e-3, 1e-3)] * 20
+    assert own([*fine, *after_a_fault]) == 2 * UNIT
+    assert own([*fine[1:], *after_a_fault]) == pytest.approx(6e-3)  # two show nothing, as all may differ by chance
+    coarse = [change(2e-4, 0.0, 0.0)] * 3
+    assert own([*coarse, *after_a_fault]) == pytest.approx(2e-3)
 
 
 @pytest.mark.parametrize("is_backward", [False, True])
 def test_no_other_call_of_two_frameworks_adds_more_than_products_and_approximations_do(is_backward):
-    products = [change(1e-8, "matmul", 0.0, 0.0, rounds_inside=True, is_product=True) for _ in range(3)]
-    other = change(1e-3, "rotary", 0.0, 0.0, rounds_inside=True, is_backward=is_backward)
-    found = list(amplifications(dict(enumerate([*products, other])), has_other_kernels=True).values())
-    assert found[-1].own == ACROSS
-    assert found[-1].is_wrong
+    products = kind_of([change(1e-8, 0.0, 0.0)] * 3, rounds_inside=True, is_product=True, function="matmul")
+    other = kind_of([change(1e-3, 0.0, 0.0)], rounds_inside=True, is_backward=is_backward, function="rotary")
+    kinds = {"product": products, "other": other._replace(rows=[3])}
+    found = amplifications(kinds, has_other_kernels=True)
+    assert found[3].own == ACROSS
+    assert found[3].is_wrong
 
 
 # Dumps without tensors.
@@ -450,18 +460,19 @@ def test_digests_alone_decide_by_the_bits(judged, builder, tensor):
 
 def law_error(off, golden=1e-8, size=100, law=Law.SUM, statistic="mean"):
     of = Summary(1.0, -1.0, 0.0, math.sqrt(size), size, UNIT)
-    return OutputIdentities("sum", ((Identity(law, statistic, off), Identity(law, statistic, golden)),), of, of, True)
+    return OutputIdentities("sum", [0], [(law, statistic)], np.array([[off]]), np.array([[golden]]), of, of, True)
 
 
 def broken(*found):
-    return [law.is_broken for law in judge_laws(dict(enumerate(found))).values()]
+    numbered = [one._replace(rows=[row]) for row, one in enumerate(found)]
+    return [law.is_broken for law in judge_laws(numbered).values()]
 
 
 def test_a_law_is_kept_up_to_what_its_kin_are_off_on_the_golden_side():
     assert broken(law_error(3e-6)) == [True]  # beyond 1e-6
     assert broken(law_error(3e-6, golden=9e-7)) == [False]  # below 8 * 9e-7
     assert broken(law_error(3e-6), law_error(1e-8, golden=9e-7)) == [False, False]  # as far as another call of the kind
-    assert judge_laws({0: law_error(0.5, golden=0.4)}) == {}  # no law of this call
+    assert judge_laws([law_error(0.5, golden=0.4)]) == {}  # no law of this call
 
 
 def test_a_kernel_that_is_coarser_throughout_breaks_no_law():
@@ -473,16 +484,16 @@ def test_a_kernel_that_is_coarser_throughout_breaks_no_law():
 
 
 def test_a_sum_explains_what_does_not_differ_grossly():
-    (law,) = judge_laws({0: law_error(1e-8)}).values()
+    (law,) = judge_laws([law_error(1e-8)]).values()
     assert not law.is_broken
-    assert judge_laws({0: law_error(0.0, law=Law.MONOTONE, statistic="max")}) == {}  # holds, and says too little
+    assert judge_laws([law_error(0.0, law=Law.MONOTONE, statistic="max")]) == {}  # holds, and says too little
 
 
 def test_a_backward_product_is_no_coarser_than_forward_ones_that_are_equal():
     """All backward products differ by what one fault has left there; no kernel rounds so, as those forward show."""
-    products = [change(0.3, "matmul", 0.1, 0.1, rounds_inside=True, is_backward=True) for _ in range(5)]
-    assert amplified(products)[0].own == pytest.approx(6e-3)
-    found = amplifications(dict(enumerate(products)), are_products_equal=True)
+    products = kind_of([change(0.3, 0.1, 0.1)] * 5, rounds_inside=True, is_backward=True)
+    assert amplifications({"kind": products})[0].own == pytest.approx(6e-3)
+    found = amplifications({"kind": products}, are_products_equal=True)
     assert found[0].own == 2 * UNIT
 
 
