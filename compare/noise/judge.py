@@ -610,8 +610,11 @@ class _Judging:
             if judgement.is_wrong:
                 is_received = judgement.sign is Sign.AMPLIFIED and self._may_be_received(event, received)
                 return State.PROPAGATED if is_received else State.DIVERGENT
+            is_crossed = row in self._outputs.crossed
+            if not is_crossed and self._has_effect_of_lone_arguments(row, event, received.error):
+                return State.DIVERGENT
             # Compared with the golden's function, other arguments have no effect on this output.
-            is_unclear = received.is_unclear and row not in self._outputs.crossed
+            is_unclear = received.is_unclear and not is_crossed
             return self._propagated(row, received.propagated, is_unclear)
         most = self._most(row, event) * self._upstream.composed_calls(event)
         error = received.error * self._steepness(event)
@@ -627,6 +630,22 @@ class _Judging:
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, event, ResidualJudgement(sign, KernelPrecision.OPAQUE, math.nan), error, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.propagated, received.is_unclear)
+
+    def _has_effect_of_lone_arguments(self, row: int, event: Event, error: float) -> bool:
+        """Return whether an output differs by more than its inputs explain, whose call has arguments on one side only.
+
+        Each side was executed again with its own arguments, so that its residual is not evidence about them.
+        """
+        aligned = self._aligned
+        arguments = (at for at in aligned.inputs_of(event) if aligned.is_input[at])
+        if all(min(aligned.rows[0][at], aligned.rows[1][at]) >= 0 for at in arguments):
+            return False
+        rounding = max(self._rounding(row), self._outputs.rounding_of(aligned.dtype_and_shape(1, row)[0]))
+        most = self._most(row, event)
+        if not is_amplified(self._distance_of_sum(row, event), error, rounding, most):
+            return False
+        self._note(row, event, ResidualJudgement(Sign.AMPLIFIED, KernelPrecision.OPAQUE, math.nan), error, most)
+        return True
 
     def _steepness(self, event: Event) -> float:
         """Return the ratio of the relative error that a call returns to that of its input, if its function converts

@@ -368,3 +368,33 @@ class TestLayouts:
 
     def test_another_number_of_elements_is_infinitely_far(self):
         assert nearest_layout(np.zeros(3), np.zeros(4)) == float("inf")
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("_replaying")
+@pytest.mark.parametrize(("padding", "names"), [(3, [0, 1]), (0, [])])
+def test_an_argument_of_one_side_has_an_effect_if_equal_inputs_give_another_result(
+    padding, names, builder, tensor, value
+):
+    """Each side is executed again with its own arguments, so that neither residual shows it."""
+    visible = np.tri(8, dtype=bool)
+    masked = visible & ((np.arange(8) >= padding) | np.eye(8, dtype=bool))
+    sides = []
+    for side in ("target", "golden"):
+        build = builder(side, mode="tensor", level="L1", framework="pytorch")
+        for number in range(2):
+            q, k, v = RANDOM_HEADS[number]
+            shown = visible if side == "target" else masked
+            scores = np.where(shown, q @ k.swapaxes(-1, -2) / sqrt(8), -np.inf)
+            found = (softmax(scores) @ v).astype(np.float32)
+            kwargs = {"is_causal": value(True)} if side == "target" else {"attn_mask": tensor(masked, "leaf")}
+            call = f"Functional.scaled_dot_product_attention.{number}.forward"
+            build.call(call, [tensor(each, "leaf") for each in (q, k, v)], [found], kwargs=kwargs)
+            build.call(f"Functional.relu.{number}.forward", [tensor(found, f"call {call}.output.0")], [found * 2])
+        sides.append(build.dump())
+    located = locate(compare(*sides))
+    calls = [f"Functional.scaled_dot_product_attention.{number}.forward" for number in names]
+    assert [(finding.name, finding.kind) for finding in located.findings] == [(call, kinds.ARGUMENT) for call in calls]
+
+
+RANDOM_HEADS = RANDOM.standard_normal((2, 3, 1, 1, 8, 8)).astype(np.float32)
