@@ -244,11 +244,11 @@ class Comparison:
         with np.errstate(invalid="ignore"):
             are_finite = np.isfinite(numbers[0] + numbers[1] + numbers[2])
         every = zip(*(column.tolist() for column in (at, which[at], looks, are_finite, *numbers)), strict=True)
-        for n, name, look, is_finite, *three in every:
+        for n, name, look, is_finite, amount, ours, theirs in every:
             if is_finite and (template := templates[name][look]):
-                found[n] = template % tuple(three)
+                found[n] = template % (amount, ours, theirs)
             else:
-                found[n] = statistic_phrase(three[0], NAMES[name], *three[1:], standards[look])
+                found[n] = statistic_phrase(amount, NAMES[name], ours, theirs, standards[look])
         for n in np.flatnonzero((grades != _PASS) & ~by_statistics).tolist():
             if start + n not in self.reasons:
                 found[n] = self.explain(start + n).reason

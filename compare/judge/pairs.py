@@ -228,15 +228,15 @@ def judge_columns(
             alike &= ~(_marked(columns.odd, columns, rows) | _marked(columns.non_finite, columns, rows) | blank)
         rows = np.flatnonzero(alike)
         allowed = _allowed(pairs, look_t[rows], look_g[rows])
-        ours, theirs = (
+        mine, other = (
             [columns.column(name)[of] for name in NAMES] for columns, of in ((target, t[rows]), (golden, g[rows]))
         )
-        are_plain = ~np.isnan(allowed) & np.isfinite([*ours, *theirs]).all(axis=0)
+        are_plain = ~np.isnan(allowed) & np.isfinite([*mine, *other]).all(axis=0)
         rows, allowed = rows[are_plain], allowed[are_plain]
-        ours, theirs = ([column[are_plain] for column in side] for side in (ours, theirs))
+        mine, other = ([column[are_plain] for column in side] for side in (mine, other))
         sizes = np.array([math.prod(shape or ()) for _, _, shape in golden.looks] or [0])[look_g[rows]]
-        errors = worst_by_statistics(ours, theirs, sizes)
-        is_wrong, is_equal = errors > allowed, np.equal(ours, theirs).all(axis=0)
+        errors = worst_by_statistics(mine, other, sizes)
+        is_wrong, is_equal = errors > allowed, np.equal(mine, other).all(axis=0)
         grades = np.where(is_wrong, np.where(errors <= WARNING_ACROSS * allowed, _WARNING, _ERROR), _PASS)
         sheet.settle(both[rows], grades.astype(np.uint8), np.where(is_equal, EQUAL, DIFFERENT).astype(np.int8))
         reasons = zip(map(scale_reason, errors[is_wrong].tolist(), allowed[is_wrong].tolist()), strict=True)

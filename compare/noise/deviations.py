@@ -115,8 +115,7 @@ def judge_laws(outputs: Sequence[OutputIdentities], *, has_other_kernels: bool =
         for n, law in enumerate(output.laws)
     ]
     for output, law, statistic, _, off in every:
-        key = output.kind, law, statistic
-        golden_off[key] = max(golden_off[key], off.max(initial=0.0))
+        golden_off[output.kind, law, statistic] = max(golden_off[output.kind, law, statistic], off.max(initial=0.0))
     elements: dict[Hashable, list[float]] = defaultdict(list)
     for output, law, statistic, off, _ in every:
         of_elements = np.where(off > bound(output, law, statistic), off * output.averaged(statistic), 0.0)
@@ -136,7 +135,8 @@ def judge_laws(outputs: Sequence[OutputIdentities], *, has_other_kernels: bool =
         greatest = np.where(decisive, output.target, -1.0).argmax(axis=0)
         for at in np.flatnonzero(decisive.any(axis=0)).tolist():
             n = greatest.item(at)
-            target, golden = (Identity(*output.laws[n], off.item(n, at)) for off in (output.target, output.golden))
+            law, statistic = output.laws[n]
+            target, golden = (Identity(law, statistic, off.item(n, at)) for off in (output.target, output.golden))
             found[output.rows[at]] = LawJudgement(target, golden, bounds[n])
     return found
 
@@ -314,7 +314,7 @@ def is_counting(size: int, is_constant: bool) -> bool:
 
 def least_error(kind: OutputChanges, rounding: float, others: Unchanged) -> float:
     """Return the minimum of the element error that the kernels of a kind add: the rounding of the output."""
-    return rounding * max(others.unit, kind.unit.max())
+    return rounding * max(others.unit, float(kind.unit.max()))
 
 
 def own_error(kind: OutputChanges, rounding: float = _ROUNDING, others: Unchanged = NOTHING_UNCHANGED) -> float:
@@ -326,10 +326,10 @@ def own_error(kind: OutputChanges, rounding: float = _ROUNDING, others: Unchange
     if not kind.rounds_inside:
         return least
     counting, spread = _are_counting(kind), kind.output.spread
-    shown = [0.0] * others.counting + spread[counting].tolist()
+    shown: list[float] = [0.0] * others.counting + spread[counting].tolist()
     if not shown:
         return least
-    clear = spread[counting & (np.maximum(kind.spread, kind.inputs) <= _FINE)].tolist()
+    clear: list[float] = spread[counting & (np.maximum(kind.spread, kind.inputs) <= _FINE)].tolist()
     most = max(clear) if len(clear) >= _SEVERAL else math.inf
     shown.sort()
     return max(least, min(shown[int(_LOW * (len(shown) - 1))], most, LOWEST))
@@ -345,7 +345,7 @@ def coarse_error(kind: OutputChanges) -> float:
     if not kind.rounds_inside:
         return 0.0
     spread, begun = kind.output.spread, np.flatnonzero(begins(kind)).tolist()
-    shown = spread[begun].tolist()
+    shown: list[float] = spread[begun].tolist()
     if len(begun) == 1 and (place := kind.place_of(kind.rows[begun[0]])):
         clear = np.flatnonzero(spread > _CLEAR * np.maximum(kind.spread, kind.inputs)).tolist()
         shown += [spread[at] for at in clear if at != begun[0] and kind.place_of(kind.rows[at]) == place]

@@ -52,7 +52,7 @@ from .deviations import (
     judge_laws,
 )
 from .evidence import OutputEvidence, stem_of
-from .identities import JOINS, has_law, identities, identities_of_many, is_same, sum_identities
+from .identities import JOINS, Law, has_law, identities, identities_of_many, is_same, sum_identities
 from .operation import JUMPING, STEEP, CallSummaries, Forms, ManySummaries, is_exact, operation_of, rounds_inside
 from .pairs import PASS, UNJUDGED, AlignedGraphs
 from .summary import MASKED, Deviation, DeviationColumns, Summaries, Summary, deviation, deviations, summary_of_parts
@@ -85,6 +85,11 @@ _Outputs = dict[tuple[int, int], list[int]]
 """Outputs of calls of one form, by their positions among the records of their calls on both sides."""
 
 
+_Likeness = tuple[Hashable, tuple[tuple[Law, str], ...], Hashable, bool]
+"""Kind, laws, and sizes and units of outputs whose identities are judged together, and whether each is the only
+one."""
+
+
 class AlignedStatistics(AlignedGraphs):
     """Aligned graphs of dumps without tensors: the distance of two tensors is the element error that explains the
     differences of their statistics.
@@ -96,6 +101,7 @@ class AlignedStatistics(AlignedGraphs):
     """
 
     moments: Sequence[float]
+    spread: Sequence[float]
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
@@ -361,7 +367,7 @@ class StatisticsEvidence(OutputEvidence):
                 if aligned.equal[row] == DIFFERENT and has_law(call.function, call.is_backward):
                     outputs = by_form[call.form(forms)] if outputs is None else outputs
                     outputs[call.offsets(row)].append(row)
-        kinds = {kind: self._columns_of(kind, made) for kind, made in changes.items()}
+        kinds: dict[Hashable, OutputChanges] = {kind: self._columns_of(kind, made) for kind, made in changes.items()}
         are_products_equal = not any(one.is_product for one in kinds.values()) and self._are_products_equal()
         self._begins_coarse = any(not one.is_backward and begins(one).any() for one in kinds.values())
         self._amplified = amplifications(
@@ -508,7 +514,7 @@ class StatisticsEvidence(OutputEvidence):
     def _identities_of(self, rows: Sequence[int]) -> list[OutputIdentities]:
         """Return the identities of outputs that are examined individually."""
         aligned, call = self._aligned, None
-        alike: dict[Hashable, tuple[list[int], list[list[float]], list[list[float]]]] = {}
+        alike: dict[_Likeness, tuple[list[int], list[list[float]], list[list[float]]]] = {}
         for row in rows:
             event = aligned.event_at[aligned.pairs.call_of.item(row)]
             if call is None or call.place != event.place:
