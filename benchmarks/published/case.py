@@ -1,5 +1,6 @@
 """A case: a published bug, its source, and what a tool should say about it."""
 
+import ast
 import importlib.util
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -89,11 +90,13 @@ def load_all() -> list[Case]:
 
 def _header(source: str) -> list[str]:
     """The assignments of capitalized names at the top level."""
-    import ast
-
     tree = ast.parse(source)
     wanted = {"SOURCE", "FRAMEWORK", "RANKS", "HALF", "TRUTH"}
-    return [ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id in wanted]
+    return [
+        ast.unparse(node)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in wanted
+    ]
 
 
 def _module(path: Path):

@@ -142,9 +142,9 @@ def _yes(value):
 
 def row(case, s):
     """Return the cells of a case in the table."""
-    check = "yes" if s["check_named"] else ("other: " + ", ".join(s["check"]) if s["check"] else "–")
+    check = "yes" if s["check_named"] else ("other: " + ", ".join(s["check"]) if s["check"] else "-")
     twin = {"clean": "clean", "differs": "**ALARM**", "unjudged": "undecided"}.get(s["twin"], "no answer")
-    hashes = "–" if s["hashes"] is None else f"red, twin {'red' if s['hashes_twin'] else 'green'}"
+    hashes = "-" if s["hashes"] is None else f"red, twin {'red' if s['hashes_twin'] else 'green'}"
     return (
         f"[{case.name}](cases/{case.name}.py)",
         f"{'MS' if case.framework == 'mindspore' else 'PT'}{' 2' if case.ranks > 1 else ''}",
@@ -183,9 +183,10 @@ def summary(chosen, scores):
         f" undecided, of {count}, {of(lambda s: s['twin_differs'])} of which differ in some bit",
         f"- `msprobe check` of the buggy run alone: an accepted invariant in {of(lambda s: s['check_named'])} of the"
         f" {expected} cases that can show there; alarms on the fixed run: {of(lambda s: s['check_alarm'])}",
-        f"- last loss beyond rtol 1e-3: {of(lambda s: s['loss'])} of {count} red; on twins {of(lambda s: s['loss_twin'])}",
-        f"- first output beyond rtol 1e-3: an accepted call in {of(lambda s: s['output_named'])} of {count}, another"
-        f" call in {of(lambda s: s['output'] and not s['output_named'])}; on twins {of(lambda s: s['output_twin'])} red",
+        f"- last loss beyond rtol 1e-3: {of(lambda s: s['loss'])} of {count} red;"
+        f" on twins {of(lambda s: s['loss_twin'])}",
+        f"- first output beyond rtol 1e-3: an accepted call in {of(lambda s: s['output_named'])} of {count},"
+        f" another call in {of(lambda s: s['output'] and not s['output_named'])}; on twins {of(lambda s: s['output_twin'])} red",
         f"- hashes of DebugMode (one PyTorch process): {sum(bool(s['hashes']) for s in hashed)} of {len(hashed)} red,"
         f" and {sum(bool(s['hashes_twin']) for s in hashed)} of their clean twins",
     ]
