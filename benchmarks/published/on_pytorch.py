@@ -68,7 +68,7 @@ class Attention(nn.Module):
         hidden = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)
         if mask is not None:
             hidden = hidden | mask
-        return torch.softmax(scores.masked_fill(hidden, -1e9), -1) @ v
+        return torch.softmax(scores.masked_fill(hidden, max(-1e9, torch.finfo(scores.dtype).min)), -1) @ v
 
 
 class Mlp(nn.Module):

@@ -19,6 +19,7 @@ import score
 VARIANTS = {"fixed": (False, False), "buggy": (True, False), "twin": (False, True), "noisy": (True, True)}
 """name: (is it the buggy variant, are sums in another order)"""
 LIMIT_SECONDS = 180
+CHILDREN = set()
 
 
 def main():
@@ -28,6 +29,7 @@ def main():
     parser.add_argument("--framework", choices=cases.PLANNED)
     parser.add_argument("--task", default="tensor", choices=["tensor", "statistics"])
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the dumps; dumps that exist are used again")
+    parser.add_argument("--reuse-answers", action="store_true", help="with --keep: do not run commands again")
     parser.add_argument("--scores", type=Path, metavar="FILE", help="write each case's score, as JSON")
     parser.add_argument("--results", action="store_true", help="write the tables of RESULTS.md")
     args = parser.parse_args()
@@ -39,7 +41,8 @@ def main():
         and args.framework in (None, each.framework)
     ]
     work = args.keep or Path(tempfile.mkdtemp(prefix="published-"))
-    execute(chosen, work, args.task)
+    signal.signal(signal.SIGTERM, end_children)
+    execute(chosen, work, args.task, args.reuse_answers)
     scores = [score.of(each, work / each.name) for each in chosen]
     print(score.table(chosen, scores))
     print(score.summary(chosen, scores))
@@ -51,12 +54,14 @@ def main():
         shutil.rmtree(work)
 
 
-def execute(chosen, work, task):
+def execute(chosen, work, task, reuse_answers=False):
     """Train and compare the cases, in one process for each framework, which forks for each rank and each command."""
     for framework in cases.PLANNED:
         wanted = [each for each in chosen if each.framework == framework]
         if wanted:
-            in_fork(lambda wanted=wanted, framework=framework: all_of(framework, wanted, work, task), limit=0)
+            wanted = [each for each in wanted if not (reuse_answers and (work / each.name / "answered").exists())]
+            arguments = framework, wanted, work, task
+            in_fork(lambda arguments=arguments: all_of(*arguments), limit=0)
 
 
 def all_of(framework, chosen, work, task):
@@ -78,6 +83,7 @@ def all_of(framework, chosen, work, task):
         if framework == "pytorch" and case.ranks == 1:
             in_fork(lambda case=case, folder=folder: hashes(case, backend, run_class, folder), folder / "hashes.log")
         answers(folder)
+        (folder / "answered").touch()
         print(f"{case.name}: {time.monotonic() - started:.1f} s", file=sys.stderr, flush=True)
 
 
@@ -178,8 +184,10 @@ def fork(function, out=None, err=None, limit=LIMIT_SECONDS):
     sys.stdout.flush()
     child = os.fork()
     if child:
+        CHILDREN.add(child)
         return child
     code = 1
+    CHILDREN.clear()
     try:
         signal.alarm(limit)
         for path, numbers in ((out, (1, 2)), (err, (2,))):
@@ -197,7 +205,16 @@ def fork(function, out=None, err=None, limit=LIMIT_SECONDS):
 
 def ended(child):
     """Wait for a process; return its exit code, or minus the signal that ended it."""
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    CHILDREN.discard(child)
+    return code
+
+
+def end_children(*_):
+    """End what this process has started, and this process."""
+    for child in CHILDREN:
+        os.kill(child, signal.SIGTERM)
+    os._exit(1)
 
 
 def free_port():

@@ -186,7 +186,8 @@ def summary(chosen, scores):
         f"- last loss beyond rtol 1e-3: {of(lambda s: s['loss'])} of {count} red;"
         f" on twins {of(lambda s: s['loss_twin'])}",
         f"- first output beyond rtol 1e-3: an accepted call in {of(lambda s: s['output_named'])} of {count},"
-        f" another call in {of(lambda s: s['output'] and not s['output_named'])}; on twins {of(lambda s: s['output_twin'])} red",
+        f" another call in {of(lambda s: s['output'] and not s['output_named'])};"
+        f" on twins {of(lambda s: s['output_twin'])} red",
         f"- hashes of DebugMode (one PyTorch process): {sum(bool(s['hashes']) for s in hashed)} of {len(hashed)} red,"
         f" and {sum(bool(s['hashes_twin']) for s in hashed)} of their clean twins",
     ]
