@@ -8,6 +8,8 @@ from pathlib import Path
 
 CASES = Path(__file__).parent / "cases"
 PLANNED = ("mindspore", "pytorch")
+ROOT = "the root"
+"""The cell of calls outside all recorded cells, in answers."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Truth:
 
     def accepts_name(self, name: str, cell: str | None) -> bool:
         """Return whether a call, in its cell, is an accepted one."""
-        text = f"{name} @ {cell or ''}"
+        text = f"{name} @ {'' if cell in (None, ROOT) else cell}"
         return any(fnmatchcase(text, pattern if "@" in pattern else f"{pattern} @ *") for pattern in self.calls)
 
     def accepts_kind(self, finding: dict) -> bool:

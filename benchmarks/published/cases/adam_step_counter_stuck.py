@@ -20,7 +20,7 @@ class Adam(torch.optim.Adam):
         super().step()
         for state in self.state.values():
             if self.stuck:
-                state["step"].fill_(1)
+                state["step"].zero_()
 
 
 def train(run):

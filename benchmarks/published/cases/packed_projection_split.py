@@ -21,10 +21,8 @@ class Gated(nn.Module):
         torch.manual_seed(0)
         self.head = nn.Linear(WIDTH, 5)
         packed, out = torch.randn(32, WIDTH) / 4, torch.randn(WIDTH, 16) / 4
-        if buggy:
-            shard = packed.chunk(ranks)[rank]
-        else:
-            shard = torch.cat([part.chunk(ranks)[rank] for part in packed.chunk(2)])
+        parts = [packed] if buggy else packed.chunk(2)
+        shard = torch.cat([part.chunk(ranks)[rank] for part in parts])
         self.in_proj = nn.Parameter(shard.clone())
         self.out = nn.Parameter(out.chunk(ranks, 1)[rank].clone())
 

@@ -20,7 +20,7 @@ def train(run):
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     for step in run.steps(net, collect=(0, 1, 2)):
         spike = 50.0 if (step, run.rank) == (1, 0) else 1.0
-        loss = F.cross_entropy(net(spike * vectors(step, run.rank)), labels(step, run.rank))
+        loss = spike * F.cross_entropy(net(vectors(step, run.rank)), labels(step, run.rank))
         loss.backward()
         average_gradients(net, run)
         run.log(loss.detach())
