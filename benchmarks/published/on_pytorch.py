@@ -4,6 +4,7 @@ import math
 from contextlib import contextmanager
 
 import torch
+import torch._dynamo  # here once; otherwise each forked process imports it
 import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
