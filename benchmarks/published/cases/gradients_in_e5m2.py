@@ -11,7 +11,7 @@ FRAMEWORK = "pytorch"
 HALF = 2
 TRUTH = Truth(
     kinds=("argument differs", "precision differs"),
-    calls=("Tensor.to.*", "Tensor.float.*"),
+    calls=("Tensor.to.*", "Tensor.float.*", "Tensor.__rtruediv__.0.forward @ second"),
 )
 
 
