@@ -135,6 +135,33 @@ VERBS = {
         "check invariants that hold in every correct training",
         "检查每个正确的训练都应满足的性质",
     ),
+    "gate record": Verb(
+        "msprobe.gate.record_verb",
+        "check",
+        "record a golden file of a training, for a regression test of its numerics",
+        "录制训练的 golden 文件，用于数值回归测试",
+        runs_script=True,
+    ),
+    "gate check": Verb(
+        "msprobe.gate.check_verb",
+        "check",
+        "check a training against a golden file: green if only rounding changed",
+        "用 golden 文件检查训练：只有舍入变化时通过",
+        runs_script=True,
+    ),
+    "gate accept": Verb(
+        "msprobe.gate.accept_verb",
+        "check",
+        "accept changes of a training into its golden file, with the reason",
+        "把训练的变更及理由写入 golden 文件",
+        runs_script=True,
+    ),
+    "gate show": Verb(
+        "msprobe.gate.show_verb",
+        "check",
+        "show a golden file and the changes that were accepted",
+        "显示 golden 文件及已接受的变更",
+    ),
     "overflow-check": Verb(
         "msprobe.checks.nonfinite.verb",
         "check",
