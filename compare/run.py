@@ -88,6 +88,10 @@ def compare(
     )
     if pairs.notes.views and mode != "tensor":
         comparison = with_parts_judged(comparison)
+    if mode == "statistics":
+        from .judge.samples import with_samples  # here: few comparisons have samples
+
+        comparison = with_samples(comparison)
     if settle is not None:
         comparison = settle(comparison)
     from .locate.exemptions import with_exemptions  # here: on the comparison

@@ -18,6 +18,7 @@ from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.dispatch import answer_of, compare_paths, counts_of, pairs_of, verdicts_of
 from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.request import Request
+from msprobe.findings.catalogue import comparison
 from msprobe.findings.catalogue import gate as kinds
 from msprobe.findings.finding import Answer, Finding, Place, Suggestion
 
@@ -44,6 +45,9 @@ class State(IntEnum):
     RED = 1
     UNTRAINED = 3
 
+
+_OF_REWRITING = {comparison.STRUCTURE, comparison.COMPUTES, comparison.CODE}
+"""The findings that a training has that computes the same by other calls."""
 
 WORDS = {State.GREEN: "green", State.RED: "red", State.UNTRAINED: "did not train"}
 
@@ -125,14 +129,15 @@ def _limits(golden: Golden, chosen: str) -> Limits:
 
 
 def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
-    """Return the verdict by the gradients of all parameters if the calls of the run cannot be compared."""
+    """Return the verdict by the gradients of all parameters if the calls of the run cannot be compared, or were written
+    in another way."""
     run = read_run(golden.dump)
     shares = [
         coverage(target.steps[step][rank], dump)
         for step, rank, dump in run.every
         if rank in target.steps.get(step, {})
     ]
-    if not shares or min(shares) >= COMPARABLE:
+    if not shares or not (min(shares) < COMPARABLE or _is_rewritten(verdict.answer)):
         return verdict
     errors = gradient_errors(target, run, golden.samples())
     found = None if errors is None else list(errors)
@@ -146,6 +151,8 @@ def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     first = verdict.answer.first
     notes = (*verdict.answer.notes, other)
     judged_gradients = Verdicts(len(found) - len(wrong), len(wrong))
+    if wrong and min(shares) >= COMPARABLE:
+        return verdict  # its findings name a call
     if wrong:
         named = _gradient_finding(wrong, found)
         line = phrase("first gradient that differs: {what}", what=_said(named))
@@ -160,6 +167,13 @@ def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     )
     answer = Answer("clean", line, notes=(other,))
     return replace(verdict, state=State.GREEN, answer=answer, verdicts=judged_gradients)
+
+
+def _is_rewritten(answer: Answer) -> bool:
+    """Return whether the first step that differs has other calls, and no other argument, parameter or input."""
+    step = min((each.place.step or 0 for each in answer.findings), default=0)
+    found = {each.kind for each in answer.findings if (each.place.step or 0) == step}
+    return comparison.STRUCTURE in found and found <= _OF_REWRITING
 
 
 def _gradient_finding(wrong: Sequence[GradientError], every: Sequence[GradientError]) -> Finding:
