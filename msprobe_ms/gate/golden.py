@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,6 +34,9 @@ from .training import GRADIENT, StepFacts, facts_of, gradient, gradient_rows
 
 _PRIVATE = ("data_name", "md5")
 """Keys of a record that a golden does not have: it has no tensors, and digests would demand bitwise equality."""
+
+_PACKAGES = re.compile(r"\AFile /.*?/(site-packages|dist-packages)/")
+"""The beginning of a frame of a library, which is installed elsewhere on another machine."""
 
 _SIZES = (MOST, 48, 32, 24, 16, 12, 8, 6, 4, 0)
 """Elements of a tensor that are stored, tried in this order until the file is small enough."""
@@ -208,7 +212,7 @@ def _journal(file: DumpFile) -> Journal:
     journal.header = {**header, "task": task, "dump_data_dir": None, "run": {**run, "settings": settings}}
     here = f"File {os.getcwd()}/"
     journal.stacks = {
-        number: encode([frame.replace(here, "File ", 1) for frame in json.loads(text)])
+        number: encode([_PACKAGES.sub(r"File /\1/", frame.replace(here, "File ", 1), 1) for frame in json.loads(text)])
         for number, text in journal.stacks.items()
     }
     journal.entries = {

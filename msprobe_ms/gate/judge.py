@@ -99,6 +99,7 @@ def judged(
         format="json",
         html=html,
         resume=False,
+        workers=1,  # the golden is small: processes would start for longer than they work
         limits=noise,
     )
     result = compare_paths(request, logging.DEBUG)
