@@ -340,11 +340,7 @@ class StatisticsEvidence(OutputEvidence):
         if self._limits.are_of_statistics:
             self._amplified = {row: self._calibrated(row, one) for row, one in self._amplified.items()}
         decided = judge_laws(self._identities(by_form.values()), has_other_kernels=aligned.has_other_kernels)
-        self._laws = {
-            row: law
-            for row, law in decided.items()
-            if law.is_broken or not self._is_contradicted(row, law)
-        }
+        self._laws = {row: law for row, law in decided.items() if law.is_broken or not self._is_contradicted(row, law)}
         judgements = {row: self._judgement(row) for row in changes if aligned.equal[row] == DIFFERENT}
         # If both sides have equal arguments, both are judged in the same way: one law, or one amplification.
         others = (event for event in self._innermost if aligned.has_other_values(event))

@@ -252,7 +252,11 @@ def load(
     file of `REPLACED_BY`, if the environment has one, replaces both.
     """
     if replacement := os.environ.get(REPLACED_BY):
-        log_once(REPLACED_BY, f"PrecisionDebugger: {REPLACED_BY}={replacement} replaces the settings of this training", logging.INFO)
+        log_once(
+            REPLACED_BY,
+            f"PrecisionDebugger: {REPLACED_BY}={replacement} replaces the settings of this training",
+            logging.INFO,
+        )
         config_path, task, dump_path, level, step = replacement, None, None, None, None
     arguments = {"task": task, "dump_path": dump_path, "level": level, "step": step}
     arguments = {key: value for key, value in arguments.items() if value is not None}

@@ -29,7 +29,11 @@ class Options(GoldenFile, RunSource, JsonAnswer):
     )
     all: bool = option(FLAG, "--all", default=False, help="accept all findings", zh="接受所有变更")
     reason: str = option(
-        TEXT, "--reason", required=True, help="why the change is correct; stored in the file", zh="变更正确的理由；存入文件"
+        TEXT,
+        "--reason",
+        required=True,
+        help="why the change is correct; stored in the file",
+        zh="变更正确的理由；存入文件",
     )
 
     def check(self) -> None:
@@ -39,7 +43,9 @@ class Options(GoldenFile, RunSource, JsonAnswer):
                 translated("give either --only CALL ... or --all", "请给出 --only CALL ... 或 --all（二者之一）")
             )
         if not self.reason.strip():
-            raise UsageError(translated("--reason is empty; say why the change is correct", "--reason 为空；请说明理由"))
+            raise UsageError(
+                translated("--reason is empty; say why the change is correct", "--reason 为空；请说明理由")
+            )
         super().check()
 
 

@@ -50,7 +50,11 @@ def calibrated(golden: Golden, runs: Sequence[Path]) -> Limits:
         logger.warning("%s differs between two runs by more than the built-in limits; it is calibrated", name)
     rows = tuple(found[kind] for kind in sorted(found))
     return replace(
-        Limits(), source=LimitSource.CALIBRATED, amplifications=rows, first_wrong=tuple(dict.fromkeys(wrong)), sides=sides
+        Limits(),
+        source=LimitSource.CALIBRATED,
+        amplifications=rows,
+        first_wrong=tuple(dict.fromkeys(wrong)),
+        sides=sides,
     )
 
 

@@ -61,7 +61,9 @@ def run(options: Options) -> int:
     from .report import append_summary, document, lines, page_of, summary, with_command
 
     if options.html and options.output is None:
-        raise UsageError(translated("--html: give the folder of the page with -o", "--html：请用 -o 给出页面所在文件夹"))
+        raise UsageError(
+            translated("--html: give the folder of the page with -o", "--html：请用 -o 给出页面所在文件夹")
+        )
     golden = Golden.read(options.golden)
     with options.run(golden.wanted.collection) as run:
         verdict = judged(run, golden, options.limits, options.output, html=options.html)

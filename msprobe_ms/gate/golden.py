@@ -1,4 +1,4 @@
-"""Make a golden file of a run, and read the one of a gate: the format is that of `store/golden` (format.md, page 16)."""
+"""Make a golden file of a run, and read the one of a gate: the format is that of `store/golden` (format.md, page 15)."""
 
 import json
 import os
@@ -19,18 +19,28 @@ from msprobe.base.scope import parse_numbers
 from msprobe.base.version import tool
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.checks.invariants.judgement import Run
+from msprobe.checks.invariants.rows import parameters
 from msprobe.compare.core.limits import Limits, read_noise, write_noise
 from msprobe.store import layout
 from msprobe.store.columnar.records import journal_of, read_records, write_records
 from msprobe.store.conversion import journal_of_json
-from msprobe.store.golden import ARCHIVE, DUMP, FORMAT_VERSION, MANIFEST, MAX_BYTES, dump_of, read_manifest, write_golden
+from msprobe.store.golden import (
+    ARCHIVE,
+    DUMP,
+    FORMAT_VERSION,
+    MANIFEST,
+    MAX_BYTES,
+    dump_of,
+    read_manifest,
+    write_golden,
+)
 from msprobe.store.journal import Journal, encode, merged
 from msprobe.store.reader import find, load_tensor, read
 from msprobe.store.record import INPUT, TENSOR, Dump
 from msprobe.store.samples import MOST, SAMPLES, Sample, positions, read_samples, sample_of, taken, write_samples
 
 from .recording import Collection
-from .training import GRADIENT, StepFacts, facts_of, gradient, gradient_rows
+from .training import GRADIENT, PARAMETER, StepFacts, facts_of, gradient, gradient_rows
 
 _PRIVATE = ("data_name", "md5")
 """Keys of a record that a golden does not have: it has no tensors, and digests would demand bitwise equality."""
@@ -98,9 +108,7 @@ class Golden:
         try:
             _ = found.facts, found.wanted
         except (AttributeError, KeyError, TypeError, ValueError) as err:
-            raise DumpError(
-                f"{path}: {MANIFEST} is damaged ({type(err).__name__}: {err}); {ARCHIVE.remedy}"
-            ) from err
+            raise DumpError(f"{path}: {MANIFEST} is damaged ({type(err).__name__}: {err}); {ARCHIVE.remedy}") from err
         return found
 
     @cached_property
@@ -247,7 +255,11 @@ def _samples(dump: Dump) -> dict[str, Sample]:
                 add(record.name, load_tensor(dump, record), record.dtype)
     for parameter, rows in gradient_rows(dump).items():
         if (total := gradient(dump, rows)) is not None:
-            add(GRADIENT.format(parameter), total, columns.dtype(rows[0]))
+            found[GRADIENT.format(parameter)] = sample_of(PARAMETER.format(parameter), total)
+    for parameter, row in parameters(dump).items():
+        if columns.file[row]:
+            array = load_tensor(dump, columns.record(row, columns.call_of(row)))
+            found[PARAMETER.format(parameter)] = sample_of(PARAMETER.format(parameter), array)
     return found
 
 
@@ -255,7 +267,8 @@ def _write_samples(every: Mapping[Path, Mapping[str, Sample]], size: int) -> int
     """Write samples of at most `size` elements; return the largest number of elements that are stored."""
     most = 0
     for folder, samples in every.items():
-        smaller = {name: _shortened(sample, size) for name, sample in samples.items()}
+        known: dict[int, Sample] = {}  # records that share a sample still do
+        smaller = {name: known.setdefault(id(sample), _shortened(sample, size)) for name, sample in samples.items()}
         most = max(most, *(len(one.elements) for one in smaller.values()), 0)
         if samples and size:
             write_samples(folder, smaller)
@@ -281,9 +294,7 @@ def _made_with(header: Mapping[str, Any]) -> dict[str, Any]:
     return {**versions, "platform": f"{platform.system()} {platform.machine()}"}
 
 
-def _about(
-    facts: Iterable[StepFacts], wanted: Wanted, made_with: Mapping[str, Any], sampled: int
-) -> dict[str, Any]:
+def _about(facts: Iterable[StepFacts], wanted: Wanted, made_with: Mapping[str, Any], sampled: int) -> dict[str, Any]:
     return {
         "format": ARCHIVE.format,
         "format_version": FORMAT_VERSION,
@@ -305,5 +316,3 @@ def _limits_object(limits: Limits) -> Any:
         file = Path(folder) / "noise.json"
         write_noise(file, limits)
         return json.loads(file.read_text("utf-8"))
-
-

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.base.phrase import Words, phrase
+from msprobe.base.phrase import Words, names_phrase, phrase
 from msprobe.base.verdicts import Verdicts
 from msprobe.checks.invariants.judgement import Run
 from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.dispatch import answer_of, compare_paths, counts_of, pairs_of, verdicts_of
 from msprobe.compare.jobs.summary import RequestResult
+from msprobe.compare.locate.finding import Updated
 from msprobe.compare.request import Request
 from msprobe.findings.catalogue import comparison
 from msprobe.findings.catalogue import gate as kinds
@@ -32,6 +33,7 @@ from .training import (
     coverage,
     facts_of,
     gradient_errors,
+    is_rounding_updated,
     untrained,
 )
 
@@ -45,6 +47,9 @@ class State(IntEnum):
     RED = 1
     UNTRAINED = 3
 
+
+_FEW = 0.25
+"""Largest share of the parameters whose updates may differ by rounding: a setting of an optimizer changes most."""
 
 _OF_REWRITING = {comparison.STRUCTURE, comparison.COMPUTES, comparison.CODE}
 """The findings that a training has that computes the same by other calls."""
@@ -106,9 +111,17 @@ def judged(
     assert isinstance(result, RequestResult)  # neither side is the root of an RL flow
     answer, exit_code = answer_of(result, request), verdicts_of(result).exit_code
     verdict = Verdict(
-        State.GREEN if exit_code == 0 else State.RED, answer, pairs_of(result), counts_of(result), facts, result, request
+        State.GREEN if exit_code == 0 else State.RED,
+        answer,
+        pairs_of(result),
+        counts_of(result),
+        facts,
+        result,
+        request,
     )
     verdict = replace(verdict, answer=replace(answer, advice=_advice(answer)))
+    if verdict.state is State.RED:
+        verdict = _by_updates(verdict, target, golden)
     if verdict.state is State.RED:
         verdict = _by_gradients(verdict, target, golden)
     if limits in PRESETS:
@@ -129,14 +142,39 @@ def _limits(golden: Golden, chosen: str) -> Limits:
     return calibrated if chosen in ("auto", "calibrated") and calibrated is not None else BUILT_IN
 
 
+def _by_updates(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
+    """Return the verdict without findings about updates of a few parameters that agree where their gradient is not
+    rounding. Statistics do not show that, and samples do."""
+    assert verdict.result is not None  # it was compared
+    names: list[str] = []
+    samples = golden.samples()
+    for outcome in verdict.result.outcomes:
+        for each in outcome.findings:
+            if not isinstance(each.evidence, Updated):
+                return verdict
+            found = each.evidence.judgement
+            if len(found.differing) > _FEW * len(found.verdicts):
+                return verdict
+            step, rank = outcome.step or 0, outcome.rank or 0
+            if not all(is_rounding_updated(name, step, rank, target, samples) for name in found.differing):
+                return verdict
+            names += found.differing
+    if not names:
+        return verdict
+    note = phrase(
+        "updates of {names} differ only where their gradient is rounding", names=names_phrase(dict.fromkeys(names))
+    )
+    line = phrase("no difference beyond rounding: {number} pairs pass", number=verdict.verdicts.fine)
+    answer = Answer("clean", line, harmless=verdict.answer.harmless, notes=(*verdict.answer.notes, note))
+    return replace(verdict, state=State.GREEN, answer=answer, verdicts=replace(verdict.verdicts, wrong=0))
+
+
 def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     """Return the verdict by the gradients of all parameters if the calls of the run cannot be compared, or were written
     in another way."""
     run = read_run(golden.dump)
     shares = [
-        coverage(target.steps[step][rank], dump)
-        for step, rank, dump in run.every
-        if rank in target.steps.get(step, {})
+        coverage(target.steps[step][rank], dump) for step, rank, dump in run.every if rank in target.steps.get(step, {})
     ]
     if not shares or not (min(shares) < COMPARABLE or _is_rewritten(verdict.answer)):
         return verdict

@@ -21,7 +21,12 @@ class GoldenFile(OptionGroup):
     TITLE: ClassVar[tuple[str, str]] = ("golden", "标杆")
 
     golden: Path = option(
-        PATH, "--golden", metavar="FILE", required=True, help="the golden file, NAME.golden", zh="golden 文件，NAME.golden"
+        PATH,
+        "--golden",
+        metavar="FILE",
+        required=True,
+        help="the golden file, NAME.golden",
+        zh="golden 文件，NAME.golden",
     )
 
 

@@ -21,7 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options, and the folder of the goldens."""
     group = parser.getgroup("msprobe", "numerics gate of msprobe-ms")
     group.addoption(
-        "--numerics-update", metavar="REASON", default="", help="write goldens that are missing or differ, with a reason"
+        "--numerics-update",
+        metavar="REASON",
+        default="",
+        help="write goldens that are missing or differ, with a reason",
     )
     group.addoption("--numerics-report", metavar="DIR", default="", help="write a page for each gate that is red")
     parser.addini(_GOLDENS, "folder of golden files, below that of the test", default="goldens")

@@ -41,9 +41,7 @@ class Options(GoldenFile, RunSource, JsonAnswer):
         help="statistics: without samples of tensors, with less time and space",
         zh="statistics：不含张量抽样，省时省空间",
     )
-    runs: int = option(
-        whole(1), "--runs", default=1, help="calibrate the limits by N runs", zh="用 N 次运行标定限值"
-    )
+    runs: int = option(whole(1), "--runs", default=1, help="calibrate the limits by N runs", zh="用 N 次运行标定限值")
     forward_only: bool = option(
         FLAG, "--forward-only", default=False, help="the run is not expected to train", zh="该运行不要求训练"
     )
@@ -101,9 +99,7 @@ def _check(options: Options) -> None:
     path = options.golden
     if not path.name.endswith(".golden"):
         raise UsageError(
-            translated(
-                f"--golden {path}: the name must end in .golden", f"--golden {path}：文件名必须以 .golden 结尾"
-            )
+            translated(f"--golden {path}: the name must end in .golden", f"--golden {path}：文件名必须以 .golden 结尾")
         )
     if path.exists() and not options.overwrite:
         raise UsageError(

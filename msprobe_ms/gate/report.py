@@ -103,7 +103,9 @@ def _summary(verdict: Verdict, golden: Golden) -> Iterator[str]:
         yield from _finding(first)
     others = verdict.answer.next
     if others:
-        yield from _folded(f"{len(others)} more findings", [f"- {_code(called(each))}: {_text(each.reason)}" for each in others])
+        yield from _folded(
+            f"{len(others)} more findings", [f"- {_code(called(each))}: {_text(each.reason)}" for each in others]
+        )
     if verdict.answer.harmless:
         rows = [f"- {_code(called(each))}: {_text(each.reason)}" for each in verdict.answer.harmless]
         yield from _folded(f"{len(rows)} differences that do not decide", rows)
@@ -123,7 +125,9 @@ def _finding(finding: Finding) -> Iterator[str]:
         rows.append(("in", _code(finding.place.cell)))
     rows.append(("because", _text(finding.reason)))
     if (source := finding.place.source) is not None:
-        rows.append(("source", _code(f"{source.file}:{source.line}") + (f" {_code(source.text)}" if source.text else "")))
+        rows.append(
+            ("source", _code(f"{source.file}:{source.line}") + (f" {_code(source.text)}" if source.text else ""))
+        )
     if finding.later_calls:
         rows.append(("later calls that received it", str(finding.later_calls)))
     yield from ("| first finding | |", "|---|---|")

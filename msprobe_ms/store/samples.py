@@ -1,10 +1,10 @@
-"""Samples of the elements of tensors, next to a dump that has no tensors (format.md, page 16).
+"""Samples of the elements of tensors, next to a dump that has no tensors (format.md, page 15).
 
 The positions follow from the name of a record, so that two runs sample the same elements, and so that a sample of
 another dump can be taken at the positions of this one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ MOST = 64
 
 Floats = NDArray[np.float64]
 Array = NDArray[Any]
+
+_LEVEL = 9  # of zstd
 
 _ADDED = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -88,49 +90,41 @@ def write_samples(folder: Path, samples: Mapping[str, Sample]) -> None:
     """Write the samples of a dump, by the names of their records; OSError if writing fails, DumpError without
     pyarrow."""
     pa = require_pyarrow(f"{folder}: samples are written with pyarrow")
-    names = list(samples)
-    drawn, place = list[str](), dict[str, int]()
-    for sample in samples.values():
-        if sample.drawn_for not in place:
-            place[sample.drawn_for] = len(drawn)
-            drawn.append(sample.drawn_for)
-    first = {samples[name].drawn_for: samples[name] for name in reversed(names)}
-    stored: Sequence[Sample] = [first[name] for name in drawn]
-    sizes = [len(one.elements) for one in stored]
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    values = np.concatenate([np.zeros(0), *(one.elements for one in stored)])
+    rows: dict[int, int] = {}
+    same = [_row(rows, sample, number) for number, sample in enumerate(samples.values())]
+    own = [sample if other is None else None for sample, other in zip(samples.values(), same, strict=True)]
+    starts = np.cumsum([0, *(0 if one is None else len(one.elements) for one in own)])
+    elements = np.concatenate([np.zeros(0), *(one.elements for one in own if one is not None)])
     kind = pa.list_(pa.field("element", pa.float64()))
-    own = [samples[name].drawn_for == name for name in names]
-    lists = pa.ListArray.from_arrays(pa.array(starts), pa.array(values), kind).to_pylist()
-    empty: list[float] = []
-    table = pa.table(
-        {
-            "record": pa.array(names, pa.string()),
-            "same": pa.array([None if is_own else samples[n].drawn_for for n, is_own in zip(names, own, strict=True)]),
-            "count": pa.array([samples[name].count if is_own else 0 for name, is_own in zip(names, own, strict=True)]),
-            "digest": pa.array(
-                [samples[name].digest if is_own else 0 for name, is_own in zip(names, own, strict=True)], pa.uint32()
-            ),
-            "elements": pa.array(
-                [lists[place[name]] if is_own else empty for name, is_own in zip(names, own, strict=True)], kind
-            ),
-        }
-    )
+    columns = {
+        "record": pa.array(list(samples), pa.string()),
+        "drawn_for": pa.array([None if one is None else one.drawn_for for one in own], pa.string()),
+        "same": pa.array(same, pa.int32()),
+        "count": pa.array([None if one is None else one.count for one in own], pa.int64()),
+        "digest": pa.array([None if one is None else one.digest for one in own], pa.uint32()),
+        "elements": pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(elements), kind),
+    }
     with replace_atomically(folder / SAMPLES) as file:
         pa.parquet.write_table(
-            table,
+            pa.table(columns),
             file,
-            row_group_size=max(1, len(table)),
+            row_group_size=max(1, len(samples)),
             compression="zstd",
-            compression_level=9,
-            use_dictionary=["same"],
+            compression_level=_LEVEL,
+            use_dictionary=False,
             write_statistics=False,
             column_encoding={
-                "record": "DELTA_BYTE_ARRAY",
-                "count": "DELTA_BINARY_PACKED",
+                **dict.fromkeys(("record", "drawn_for"), "DELTA_BYTE_ARRAY"),
+                **dict.fromkeys(("same", "count"), "DELTA_BINARY_PACKED"),
                 "elements.list.element": "BYTE_STREAM_SPLIT",
             },
         )
+
+
+def _row(rows: dict[int, int], sample: Sample, number: int) -> int | None:
+    """Return the row that has the same sample; None if there is none, and this one is remembered."""
+    first = rows.setdefault(id(sample), number)
+    return None if first == number else first
 
 
 def read_samples(folder: Path) -> dict[str, Sample]:
@@ -141,16 +135,19 @@ def read_samples(folder: Path) -> dict[str, Sample]:
         return {}
     pa = require_pyarrow(f"{path}: is a Parquet table")
     with damaged(path), open_input(path) as file:
-        table = pa.parquet.read_table(file).combine_chunks()
-        names, same = table["record"].to_pylist(), table["same"].to_pylist()
-        counts, digests = table["count"].to_pylist(), table["digest"].to_pylist()
-        elements = table["elements"].to_pylist()
-        found: dict[str, Sample] = {}
-        for name, other, count, crc, values in zip(names, same, counts, digests, elements, strict=True):
-            if other is not None:
-                found[name] = found[other]
+        table = pa.parquet.read_table(file)
+        names = table["record"].to_pylist()
+        found: list[Sample] = []
+        rest = (table[key].to_pylist() for key in ("drawn_for", "same", "count", "digest", "elements"))
+        for name, drawn_for, same, count, crc, elements in zip(names, *rest, strict=True):
+            if same is not None:
+                found.append(found[same] if 0 <= same < len(found) else _no_row(name))
                 continue
-            if count < 0 or len(values) > count:
-                raise ValueError(f"{name}: a sample has more elements than its tensor")
-            found[name] = Sample(name, count, crc, np.array(values, np.float64))
-        return found
+            if count < 0 or len(elements) > count or type(drawn_for) is not str:
+                raise ValueError(f"{name}: is not a sample of its tensor")
+            found.append(Sample(drawn_for, count, crc, np.array(elements, np.float64)))
+        return dict(zip(names, found, strict=True))
+
+
+def _no_row(name: str) -> Sample:
+    raise ValueError(f"{name}: refers to a row that does not come before it")

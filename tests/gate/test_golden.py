@@ -46,7 +46,11 @@ def test_it_has_the_steps_and_what_was_learned(golden_of):
     }
     assert [each.step for each in golden.facts] == [0, 1, 2]
     # Two linear layers and a norm: six parameters, all of which have a gradient and are updated.
-    assert [(each.parameters, each.gradients, each.updated) for each in golden.facts] == [(6, 6, None), (6, 6, 6), (6, 6, 6)]
+    assert [(each.parameters, each.gradients, each.updated) for each in golden.facts] == [
+        (6, 6, None),
+        (6, 6, 6),
+        (6, 6, 6),
+    ]
     losses = [each.loss for each in golden.facts]
     assert len(set(losses)) == 3
     assert all(0.5 < loss < 3 for loss in losses)  # of four classes, log(4) = 1.39 at the start
@@ -57,7 +61,7 @@ def test_the_loss_and_the_norm_are_those_of_the_dump(golden_of):
     dump = read(making.dump_of(golden.path) / "step0/rank")
     loss = next(c for c in dump.calls if "cross_entropy" in c.name and "forward" in c.name)
     assert golden.facts[0].loss == loss.records[-1].statistics.max
-    squares = [r.statistics.norm ** 2 for c in dump.calls if "parameters_grad" in c.name for r in c.records]
+    squares = [r.statistics.norm**2 for c in dump.calls if "parameters_grad" in c.name for r in c.records]
     assert golden.facts[0].gradient_norm == pytest.approx(sum(squares) ** 0.5, rel=1e-12)
 
 
@@ -125,7 +129,9 @@ def test_a_path_below_the_working_directory_becomes_relative(golden_of, run_of, 
     assert any(frame.startswith("File make.py, line ") for frame in frames)
 
 
-@pytest.mark.parametrize("words", [["compare", "RUN", "GOLDEN", "-o", "OUT"], ["check", "GOLDEN"], ["overflow-check", "GOLDEN"]])
+@pytest.mark.parametrize(
+    "words", [["compare", "RUN", "GOLDEN", "-o", "OUT"], ["check", "GOLDEN"], ["overflow-check", "GOLDEN"]]
+)
 def test_commands_read_it_like_a_dump(golden_of, run_of, tmp_path, words):
     places = {"RUN": run_of("base"), "GOLDEN": golden_of("base").path, "OUT": tmp_path / "out"}
     assert main([str(places.get(word, word)) for word in words]) == 0

@@ -47,7 +47,9 @@ def test_elements_that_changed_places_are_red(golden_of, run_of):
     verdict = judged(run_of("permuted"), golden_of("base"))
     assert verdict.state is State.RED
     assert first(verdict)[0] is comparison.RUN_INPUTS
-    assert any("Sampled elements" in str(each) for each in (verdict.answer.first.reason, *verdict.answer.first.evidence))
+    assert any(
+        "Sampled elements" in str(each) for each in (verdict.answer.first.reason, *verdict.answer.first.evidence)
+    )
 
 
 def test_a_run_without_updates_did_not_train(golden_of, run_of):

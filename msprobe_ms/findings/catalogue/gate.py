@@ -22,7 +22,10 @@ NO_GRADIENTS = _untrained(
         Text("the backward is not called, or is called after `stop`", "没有执行反向，或在 stop 之后才执行"),
         Text("the loss is detached from the parameters", "loss 与参数断开（detach）"),
     ),
-    look=Text("at the call of the backward, and whether it is between start() and stop()", "反向的调用位置，是否在 start() 与 stop() 之间"),
+    look=Text(
+        "at the call of the backward, and whether it is between start() and stop()",
+        "反向的调用位置，是否在 start() 与 stop() 之间",
+    ),
     confirm=Text("Print the gradient of one parameter after the backward.", "反向之后打印一个参数的梯度。"),
     message=Text("no parameter has a gradient in {steps} steps", "{steps} 个 step 中没有参数具有梯度"),
 )
@@ -117,8 +120,12 @@ BEYOND_LIMITS = Kind(
         "The loss or the norm of the gradients differs by more than the chosen limits accept.",
         "loss 或梯度范数的差异超出所选限值。",
     ),
-    decided=Text("By the numbers of the recorded steps, relative to the golden's.", "依据所记录 step 的数值，相对于标杆。"),
-    causes=(Text("a call that computes something else: see the findings of calls", "某个调用的计算不同：见调用的问题"),),
+    decided=Text(
+        "By the numbers of the recorded steps, relative to the golden's.", "依据所记录 step 的数值，相对于标杆。"
+    ),
+    causes=(
+        Text("a call that computes something else: see the findings of calls", "某个调用的计算不同：见调用的问题"),
+    ),
     look=Text("at the first wrong call", "首个错误调用"),
     confirm=Text("Check with `--limits built-in`.", "使用 --limits built-in 检查。"),
     docs=f"{_PAGE}#limits",

@@ -5,7 +5,7 @@ import sys
 
 import mindspore as ms
 import numpy as np
-from mindspore import mint, nn
+from mindspore import nn, ops
 
 from msprobe.mindspore import PrecisionDebugger
 
@@ -17,21 +17,21 @@ class Block(nn.Cell):
     def __init__(self, number):
         super().__init__()
         eps = 1e-3 if CHANGE == "eps" and number else 1e-5
-        self.norm1, self.norm2 = mint.nn.LayerNorm(WIDTH), mint.nn.LayerNorm(WIDTH, eps=eps)
-        self.qkv, self.out = mint.nn.Linear(WIDTH, 3 * WIDTH), mint.nn.Linear(WIDTH, WIDTH)
-        self.up, self.down, self.number = mint.nn.Linear(WIDTH, 4 * WIDTH), mint.nn.Linear(4 * WIDTH, WIDTH), number
+        self.norm1, self.norm2 = nn.LayerNorm([WIDTH]), nn.LayerNorm([WIDTH], epsilon=eps)
+        self.qkv, self.out = nn.Dense(WIDTH, 3 * WIDTH), nn.Dense(WIDTH, WIDTH)
+        self.up, self.down, self.number = nn.Dense(WIDTH, 4 * WIDTH), nn.Dense(4 * WIDTH, WIDTH), number
         self.hidden = ms.Tensor(np.triu(np.full((LENGTH, LENGTH), -1e4, np.float32), 1))
 
     def construct(self, x):
-        q, k, v = mint.chunk(self.qkv(self.norm1(x)), 3, -1)
-        scores = mint.matmul(q, mint.transpose(k, -2, -1)) / math.sqrt(WIDTH) + self.hidden
-        x = x + self.out(mint.matmul(mint.softmax(scores, dim=-1), v))
-        y = mint.nn.functional.gelu(self.up(self.norm2(x)))
+        q, k, v = ops.chunk(self.qkv(self.norm1(x)), 3, -1)
+        scores = ops.matmul(q, ops.swapaxes(k, -2, -1)) / math.sqrt(WIDTH) + self.hidden
+        x = x + self.out(ops.matmul(ops.softmax(scores, -1), v))
+        y = ops.gelu(self.up(self.norm2(x)))
         if CHANGE == "order":  # two halves of the sum, added at the end
             half = 2 * WIDTH
             y = (
-                mint.matmul(y[..., half:], mint.transpose(self.down.weight[:, half:], 0, 1))
-                + mint.matmul(y[..., :half], mint.transpose(self.down.weight[:, :half], 0, 1))
+                ops.matmul(y[..., half:], ops.swapaxes(self.down.weight[:, half:], 0, 1))
+                + ops.matmul(y[..., :half], ops.swapaxes(self.down.weight[:, :half], 0, 1))
                 + self.down.bias
             )
         else:
@@ -42,8 +42,8 @@ class Block(nn.Cell):
 class Gpt(nn.Cell):
     def __init__(self):
         super().__init__()
-        self.words, self.blocks = mint.nn.Embedding(WORDS, WIDTH), nn.CellList([Block(number) for number in range(2)])
-        self.head = mint.nn.Linear(WIDTH, WORDS)
+        self.words, self.blocks = nn.Embedding(WORDS, WIDTH), nn.CellList([Block(number) for number in range(2)])
+        self.head = nn.Dense(WIDTH, WORDS)
 
     def construct(self, ids):
         x = self.words(ids)
@@ -63,7 +63,7 @@ def main():
     optimizer = nn.Adam(model.trainable_params(), learning_rate=1e-2)
 
     def loss_of(ids, labels):
-        return mint.nn.functional.cross_entropy(model(ids).reshape(-1, WORDS), labels.reshape(-1))
+        return ops.cross_entropy(model(ids).reshape(-1, WORDS), labels.reshape(-1))
 
     both = ms.value_and_grad(loss_of, None, model.trainable_params())
     debugger = PrecisionDebugger(task="structure", level="L0", dump_path="./not_used", step=[7])

@@ -16,7 +16,10 @@ WIDTH, WORDS, LENGTH = 16, 32, 8
 class Block(nn.Module):
     def __init__(self, number):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH, eps=1e-3 if CHANGE == "eps" and number else 1e-5)
+        self.norm1, self.norm2 = (
+            nn.LayerNorm(WIDTH),
+            nn.LayerNorm(WIDTH, eps=1e-3 if CHANGE == "eps" and number else 1e-5),
+        )
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.up, self.down, self.number = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH), number
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from gates import check, last_line, record
+from preloaded import python
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -86,8 +87,10 @@ def tested(tmp_path):
             text = TEST.format(eps=eps, update=update)
             name = "test_net.py" if not number else f"test_net{number}.py"
             (tmp_path / name).write_text(text.replace('"net"', f'"net{number or ""}"'))
-        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", *options]
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTEST_ADDOPTS": ""})
+        words = [python("torch"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", *options]
+        return subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTEST_ADDOPTS": ""}
+        )
 
     run.golden = tmp_path / "goldens/net.golden"
     run.folder = tmp_path

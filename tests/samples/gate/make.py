@@ -1,12 +1,12 @@
 """The training of which the dumps in this folder were made; they are never written again.
 
-    MSPROBE_SETTINGS=settings.json python make.py [VARIANT] [--threads N]
+MSPROBE_SETTINGS=settings.json python make.py [VARIANT] [--threads N]
 
-    base          16 inputs, 8 hidden units, task tensor, packed
-    eps           the epsilon of the LayerNorm is 1e-3
-    permuted      two columns of the hidden layer are exchanged: a change that statistics do not show
-    still         the optimizer is never called
-    wide, wide-1  64 inputs, 64 hidden units, 128 rows, task statistics; with two threads, and with one
+base          16 inputs, 8 hidden units, task tensor, packed
+eps           the epsilon of the LayerNorm is 1e-3
+permuted      two columns of the hidden layer are exchanged: a change that statistics do not show
+still         the optimizer is never called
+wide, wide-1  64 inputs, 64 hidden units, 128 rows, task statistics; with two threads, and with one
 """
 
 import sys
