@@ -126,7 +126,7 @@ def main():
     for _ in range(0 if change == "no-train" else args.steps):
         ids = torch.randint(0, WORDS, (BATCH, LENGTH + 1), generator=numbers)
         debugger.start(model=model)
-        for part in ids.chunk(2 if change == "split" else 1):
+        for part in ids.chunk(2) if change == "split" else [ids]:
             logits = forward(part[:, :-1])
             loss = F.cross_entropy(logits.flatten(0, 1), part[:, 1:].flatten())
             if change == "split":

@@ -106,8 +106,8 @@ class Limits:
 
     @property
     def are_of_statistics(self) -> bool:
-        """Return whether they were calibrated by statistics, as `msprobe gate record --runs N` does: only these apply to
-        statistics."""
+        """Return whether they were calibrated by statistics, as `msprobe gate record --runs N` does; only these apply
+        to statistics."""
         return self.source is LimitSource.CALIBRATED and not self.residuals and bool(self.amplifications)
 
     @property

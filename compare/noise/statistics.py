@@ -355,8 +355,8 @@ class StatisticsEvidence(OutputEvidence):
         return one._replace(limit=self._limits.amplification(self._kind_of(row), one.limit))
 
     def _is_contradicted(self, row: int, law: LawJudgement) -> bool:
-        """Return whether elements differ grossly although a law holds: one of their sum, or a law of all statistics that
-        permuted elements satisfy too, if sampled elements differ."""
+        """Return whether elements differ grossly although a law holds: a law of their sum, or one of all statistics,
+        which permuted elements satisfy too, if sampled elements differ."""
         is_gross = self._amplified[row].ratio > MAX_AMPLIFICATION
         return is_gross and (law.target.law in SUMS or (law.target.law in WHOLE and self._aligned.sampled(row) > 0))
 

@@ -1,4 +1,4 @@
-"""Make a golden file of a run, and read the one of a gate: the format is that of `store/golden` (format.md, page 15)."""
+"""Make and read the golden file of a gate; the format is that of `store/golden` (format.md, page 15)."""
 
 import json
 import os

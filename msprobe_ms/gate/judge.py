@@ -1,4 +1,4 @@
-"""The verdict on a run: whether it trained, then the comparison of its calls with the golden, then the preset of limits.
+"""The verdict on a run: whether it trained, then the comparison of its calls with the golden, then a preset of limits.
 
 The comparison is that of `msprobe compare`, and so are its findings.
 """
@@ -199,7 +199,7 @@ def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
         answer = replace(verdict.answer, state="differs", line=line, first=named, next=rest, notes=notes)
         return replace(verdict, answer=answer, verdicts=judged_gradients)
     line = phrase(
-        "the same training by other calls: {number} gradients of {steps} steps agree, largest relative error {error:.2g}",
+        "the same training by other calls: {number} gradients in {steps} steps agree, with errors up to {error:.2g}",
         number=len(found),
         steps=len({one.step for one in found}),
         error=max(one.error for one in found),

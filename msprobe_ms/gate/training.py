@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from itertools import pairwise
 from math import inf, isfinite, prod, sqrt
 from typing import Any
 
@@ -125,10 +124,8 @@ def gradient(dump: Dump, rows: Sequence[int]) -> NDArray[Any] | None:
         if not columns.file[row]:
             return None
         array = load_tensor(dump, columns.record(row, columns.call_of(row)))
-        if total is not None and columns.gradient[row]:  # accumulated: it includes the earlier ones
-            total = array
-        else:
-            total = array if total is None else total + array
+        is_whole = total is None or columns.gradient[row]  # accumulated: it includes the earlier ones
+        total = array if is_whole else total + array
     return total
 
 
@@ -291,7 +288,7 @@ def gradient_errors(
     """
     found: list[GradientError] = []
     greatest: dict[int, float] = {}
-    for step, rank, dump in golden.every:
+    for step, rank, _ in golden.every:
         other = run.steps.get(step, {}).get(rank)
         own = {name: one for name, one in samples.get((step, rank), {}).items() if name.startswith(GRADIENT.format(""))}
         if other is None or not own:
@@ -357,8 +354,8 @@ def _parameter(dump: Dump, name: str, sample: Sample) -> Floats | None:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The largest relative differences of the loss of the first step, of the mean loss, and of the norm of the gradients
-    of a step."""
+    """The largest relative differences of the loss of the first step, of the mean loss, and of the gradients' norm of
+    each step, with their source."""
 
     first_loss: float
     mean_loss: float

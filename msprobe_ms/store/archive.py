@@ -1,5 +1,5 @@
-"""Zip files of unknown origin that contain dumps, with a manifest: what is odd is refused, and entries are unpacked piece
-by piece, each by its checked name. Nothing is unpickled.
+"""Zip files of unknown origin that contain dumps, with a manifest: what is odd is refused, and entries are unpacked
+piece by piece, each by its checked name. Nothing is unpickled.
 
 `bundle` and `golden` are such files.
 """
@@ -176,7 +176,7 @@ class Archive:
 
 
 def write_entries(file: BinaryIO, entries: Mapping[str, bytes]) -> None:
-    """Write a zip whose entries are stored as they are, in the given order: tables of Parquet are compressed already."""
+    """Write a zip with entries in the given order; tables of Parquet are compressed already, and stored as they are."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in entries.items():
             info = zipfile.ZipInfo(name, DATE)

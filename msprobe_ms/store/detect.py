@@ -35,8 +35,8 @@ from .golden import dump_of, is_golden
 Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "flow", "npy"]
 
 _GIVE = (
-    "give a dump.json, the folder of a rank, a step or a run, a golden file, a kernel dump, the folder of single or graph "
-    "saves, the root of an RL flow, or a folder of npy files"
+    "give a dump.json, the folder of a rank, a step or a run, a golden file, a kernel dump, the folder of single or "
+    "graph saves, the root of an RL flow, or a folder of npy files"
 )
 _GIVE_ZH = (
     "请给出 dump.json，某个 rank、step 或整次运行的文件夹，golden 文件，kernel dump，单独保存或图模式保存的文件夹，"

@@ -7,7 +7,7 @@ import pytest
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
-from msprobe.compare.core.limits import KindAmplification, Kind, Limits, LimitSource
+from msprobe.compare.core.limits import Kind, KindAmplification, Limits, LimitSource
 from msprobe.findings.catalogue import comparison
 from msprobe.findings.catalogue import gate as kinds
 from msprobe.gate.accepting import accept
