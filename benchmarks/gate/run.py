@@ -142,8 +142,8 @@ def report(rows, sizes):
     lines = [
         "# The numerics gate: measured results",
         "",
-        "Written by `python benchmarks/gate/run.py`: each row is `msprobe gate check` around a training of three steps,",
-        "in a process of its own. Seconds include the training and the import of the framework.",
+        "Written by `python benchmarks/gate/run.py`: each row is `msprobe gate check` around a training of three",
+        "steps, in a process of its own. Seconds include the training and the import of the framework.",
         "",
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         + ", ".join(f"{name} {version(name)}" for name in ("torch", "mindspore", "numpy", "pyarrow")),
