@@ -58,7 +58,7 @@ OTHER_FILES = (
 
 REPLACED_BY = "MSPROBE_SETTINGS"
 """The environment variable with the path of a configuration that replaces the file and the arguments of each debugger,
-as `msprobe gate` sets it."""
+as `msprobe gate check` sets it."""
 
 
 _JSON = (

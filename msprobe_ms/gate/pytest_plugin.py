@@ -44,7 +44,7 @@ def numerics_gate(request: pytest.FixtureRequest) -> Callable[..., Any]:
     name : the golden is `goldens/NAME.golden` next to the file of the test.
     model : the model of PyTorch or MindSpore that the block trains.
     optimizer : accepted for readers of the test; updates are compared by the parameters of the next step.
-    limits, forward_only, steps : as the options of `msprobe gate`.
+    limits, forward_only, steps : as the options of `msprobe gate check` and `record`.
 
     `gate.step()` ends a step. The test fails if the gate is red, if the block did not train, or if there is no golden.
     """

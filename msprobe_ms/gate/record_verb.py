@@ -32,7 +32,11 @@ class Options(GoldenFile, RunSource, JsonAnswer):
         NUMBERS, "--steps", default=(0, 1, 2), help="the steps; default: 0-2", zh="采集的 step；默认：0-2"
     )
     level: str = option(
-        one_of("L0", "L1", "mix"), "--level", default="mix", help="modules, functions, or both", zh="模块、函数，或两者"
+        one_of("L0", "L1", "mix"),
+        "--level",
+        default="mix",
+        help="record modules (L0), functions (L1), or both",
+        zh="记录模块（L0）、函数（L1）或两者",
     )
     task: str = option(
         one_of("tensor", "statistics"),
@@ -104,8 +108,8 @@ def _check(options: Options) -> None:
     if path.exists() and not options.overwrite:
         raise UsageError(
             translated(
-                f"{path}: already exists; accept a change with: msprobe gate accept, or replace it with --overwrite",
-                f"{path}：已存在；请用 msprobe gate accept 接受变更，或用 --overwrite 替换",
+                f"{path}: already exists; accept a change with `msprobe gate accept`, or replace it with --overwrite",
+                f"{path}：已存在；请用 `msprobe gate accept` 接受变更，或用 --overwrite 替换",
             )
         )
     if options.runs > 1 and options.target is not None:

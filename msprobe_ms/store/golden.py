@@ -1,5 +1,5 @@
-"""Golden files: a run of at most 1 MB that belongs into a repository, as `msprobe gate` compares runs with (format.md,
-page 15).
+"""Golden files: a run of at most 1 MB that belongs into a repository, with which `msprobe gate check` compares runs
+(format.md, page 15).
 
 The file is a zip with a columnar dump for each step and rank, samples of its tensors, and a manifest. Wherever a dump
 is read, it stands for the folder of the run; it is then unpacked into a temporary folder for the rest of the process.

@@ -1,4 +1,4 @@
-"""Kinds of findings of `msprobe gate`, in addition to those of a comparison: MSP861 to MSP866."""
+"""Kinds of findings of `msprobe gate check`, in addition to those of a comparison: MSP861 to MSP866."""
 
 from functools import partial
 
