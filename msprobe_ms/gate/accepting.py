@@ -29,9 +29,10 @@ class Done:
     is_untrained: bool = False
 
     def answered(self, line: Words) -> Answer:
-        """Return the answer of the command, whose last line is this one."""
-        state = "differs" if self.others else "shown"
-        return replace(self.answer, line=line, state=state, advice=())
+        """Return the answer of the command, whose last line is this one; what was accepted does not count as wrong."""
+        if self.others:
+            return replace(self.answer, line=line, advice=())
+        return Answer("shown", line, harmless=(*self.answer.findings, *self.answer.harmless))
 
 
 def accept(golden: Golden, run: Path, reason: str, only: Sequence[str] = ()) -> Done:

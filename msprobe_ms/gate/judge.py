@@ -131,6 +131,8 @@ def judged(
 
 
 def _limits(golden: Golden, chosen: str) -> Limits:
+    if chosen not in LIMITS:
+        raise UsageError(f"limits: {chosen!r} is not a preset; choose one of {', '.join(LIMITS)}")
     calibrated = golden.wanted.limits
     if chosen == "calibrated" and calibrated is None:
         raise UsageError(
