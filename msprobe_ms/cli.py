@@ -162,6 +162,13 @@ VERBS = {
         "show a golden file and the changes that were accepted",
         "显示 golden 文件及已接受的变更",
     ),
+    "bisect": Verb(
+        "msprobe.gate.bisect_verb",
+        "check",
+        "find the commit that changed what a training computes",
+        "找出使训练计算结果改变的提交",
+        runs_script=True,
+    ),
     "overflow-check": Verb(
         "msprobe.checks.nonfinite.verb",
         "check",

@@ -1,7 +1,6 @@
 """Make and read the golden file of a gate; the format is that of `store/golden` (format.md, page 15)."""
 
 import json
-import os
 import platform
 import re
 from collections.abc import Iterable, Mapping
@@ -164,9 +163,11 @@ class Written:
     facts: tuple[StepFacts, ...] = field(repr=False)
 
 
-def write(path: Path, run: Path, wanted: Wanted) -> Written:
-    """Write the golden file of a run. UsageError if it would be too large, or cannot be written; DumpError if a dump or
-    tensor cannot be read."""
+def write(path: Path, run: Path, wanted: Wanted, root: Path | None = None) -> Written:
+    """Write the golden file of a run; paths of sources are relative to `root`, by default the working directory.
+
+    UsageError if it would be too large, or cannot be written; DumpError if a dump or tensor cannot be read.
+    """
     facts = facts_of(read_run(run))
     files = dumps_of(run)
     with TemporaryDirectory(prefix="msprobe-gate-") as temporary:
@@ -176,7 +177,7 @@ def write(path: Path, run: Path, wanted: Wanted) -> Written:
         for file in files:
             folder = layout.rank_folder(stage / DUMP, file.step or 0, _rank_of(file))
             folder.mkdir(parents=True)
-            journal = _journal(file)
+            journal = _journal(file, root or Path.cwd())
             made_with = made_with or _made_with(journal.header)
             write_records(folder, journal)
             every[folder] = _samples(read(file.path))
@@ -208,7 +209,7 @@ def _rank_of(file: DumpFile) -> int | None:
     return None if file.path.name == "rank" or file.path.parent.name == "rank" else file.rank
 
 
-def _journal(file: DumpFile) -> Journal:
+def _journal(file: DumpFile, root: Path) -> Journal:
     """Return the contents of a dump without tensors, digests and absolute paths."""
     found = find(file.path)
     journal = journal_of(read_records(found)) if found.name in layout.TABLES else journal_of_json(found)[0]
@@ -218,7 +219,7 @@ def _journal(file: DumpFile) -> Journal:
     settings.pop("dump_path", None)
     task = "statistics" if header.get("task") == "tensor" else header.get("task")
     journal.header = {**header, "task": task, "dump_data_dir": None, "run": {**run, "settings": settings}}
-    here = f"File {os.getcwd()}/"
+    here = f"File {root}/"
     journal.stacks = {
         number: encode([_PACKAGES.sub(r"File /\1/", frame.replace(here, "File ", 1), 1) for frame in json.loads(text)])
         for number, text in journal.stacks.items()

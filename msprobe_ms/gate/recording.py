@@ -44,28 +44,36 @@ class Collection:
         return {"task": self.task, "level": self.level, "steps": compact_ranges(self.steps)}
 
 
+class CommandFailedError(UsageError):
+    """The command of the training could not be started, or ended with an error."""
+
+
 @contextmanager
-def collected(command: Sequence[str], collection: Collection, what: str = "") -> Iterator[Path]:
+def collected(
+    command: Sequence[str], collection: Collection, what: str = "", folder: Path | None = None
+) -> Iterator[Path]:
     """Run a command, and give the folder of the run that it collected, which may be empty; it is removed afterwards.
 
-    The output of the command goes to standard error. UsageError if it cannot be started, or fails.
+    `folder` is where it runs; None is the working directory. Its output goes to standard error. CommandFailedError if it
+    cannot be started, or fails.
     """
     with TemporaryDirectory(prefix="msprobe-gate-") as temporary:
-        folder = Path(temporary).resolve()
-        (folder / DUMP).mkdir()
-        file = folder / "settings.json"
-        file.write_text(json.dumps(collection.settings(folder / DUMP)))
+        dump = Path(temporary).resolve() / DUMP
+        dump.mkdir()
+        file = dump.with_name("settings.json")
+        file.write_text(json.dumps(collection.settings(dump)))
         logger.info("%s%s", what, shlex.join(command))
-        _run(command, {**os.environ, REPLACED_BY: str(file)})
-        yield folder / DUMP
+        _run(command, {**os.environ, REPLACED_BY: str(file)}, folder)
+        yield dump
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> None:
+def _run(command: Sequence[str], environment: dict[str, str], folder: Path | None) -> None:
     shown = shlex.join(command)
     try:
-        code = subprocess.run(command, env=environment, stdout=sys.stderr.fileno(), check=False).returncode
+        done = subprocess.run(command, env=environment, cwd=folder, stdout=sys.stderr.fileno(), check=False)
+        code = done.returncode
     except OSError as err:
-        raise UsageError(
+        raise CommandFailedError(
             translated(
                 f"{shown}: cannot be started ({err.strerror or err}); give the command of the training after --",
                 f"{shown}：无法启动（{err.strerror or err}）；请在 -- 之后给出训练命令",
@@ -74,7 +82,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> None:
     if code:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         how_zh = f"被信号 {-code} 终止" if code < 0 else f"以退出码 {code} 结束"
-        raise UsageError(
+        raise CommandFailedError(
             translated(
                 f"{shown}: the training {how}, so that there is no verdict; its output is above",
                 f"{shown}：训练{how_zh}，因此没有结论；其输出见上文",

@@ -37,6 +37,8 @@ MESSAGES = {
     "not accepted: there are findings at other calls: {names}; accept them too, or correct them": "未接受：其他调用处还有问题：{names}；请一并接受，或予以修正",
     "nothing to accept: {line}": "没有可接受的变更：{line}",
     "accepted: {number} findings": "已接受 {number} 个问题",
+    "bisect: the first bad commit is one of {number}, which cannot be built or run: {names}": "bisect：首个有问题的提交是这 {number} 个无法构建或运行的提交之一：{names}",
+    "bisect: first bad commit: {revision} {subject} ({file}): {what}": "bisect：首个有问题的提交：{revision} {subject}（{file}）：{what}",
     # What to do.
     "look {where}": "请检查{where}",
     "at what this call was given forward: whether a parameter of it is frozen, or left out of those that gradients are taken of, or an input is detached": "该调用前向时的输入：是否有参数被冻结或未列入求导范围，或有输入被 detach",
