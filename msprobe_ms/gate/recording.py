@@ -54,8 +54,8 @@ def collected(
 ) -> Iterator[Path]:
     """Run a command, and give the folder of the run that it collected, which may be empty; it is removed afterwards.
 
-    `folder` is where it runs; None is the working directory. Its output goes to standard error. CommandFailedError if it
-    cannot be started, or fails.
+    `folder` is where it runs; None is the working directory. Its output goes to standard error. CommandFailedError
+    if it cannot be started, or fails.
     """
     with TemporaryDirectory(prefix="msprobe-gate-") as temporary:
         dump = Path(temporary).resolve() / DUMP
