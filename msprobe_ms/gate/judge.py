@@ -180,7 +180,7 @@ def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     ]
     if not shares or not (min(shares) < COMPARABLE or _is_rewritten(verdict.answer)):
         return verdict
-    errors = gradient_errors(target, run, golden.samples())
+    errors = gradient_errors(target, run, golden.samples(), are_comparable=min(shares) >= COMPARABLE)
     found = None if errors is None else list(errors)
     if not found:
         return verdict

@@ -5,6 +5,7 @@ The file is a zip with a columnar dump for each step and rank, samples of its te
 is read, it stands for the folder of the run; it is then unpacked into a temporary folder for the rest of the process.
 """
 
+import atexit
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,6 +61,7 @@ def dump_of(path: Path) -> Path:
             folder.cleanup()
             raise
         _unpacked[key] = folder
+        atexit.register(folder.cleanup)
     return Path(_unpacked[key].name) / DUMP
 
 

@@ -130,11 +130,27 @@ def test_a_path_below_the_working_directory_becomes_relative(golden_of, run_of, 
 
 
 @pytest.mark.parametrize(
-    "words", [["compare", "RUN", "GOLDEN", "-o", "OUT"], ["check", "GOLDEN"], ["overflow-check", "GOLDEN"]]
+    ("words", "code"),
+    [
+        (["compare", "RUN", "GOLDEN", "-o", "OUT"], 0),
+        (["compare", "OTHER", "GOLDEN", "-o", "OUT"], 1),
+        (["diagnose", "OTHER", "GOLDEN"], 1),
+        (["report", "OTHER", "GOLDEN", "-o", "OUT"], 1),
+        (["check", "GOLDEN"], 0),
+        (["overflow-check", "GOLDEN"], 0),
+        (["bundle", "OTHER", "GOLDEN", "-o", "OUT.zip"], 0),
+    ],
 )
-def test_commands_read_it_like_a_dump(golden_of, run_of, tmp_path, words):
-    places = {"RUN": run_of("base"), "GOLDEN": golden_of("base").path, "OUT": tmp_path / "out"}
-    assert main([str(places.get(word, word)) for word in words]) == 0
+def test_commands_read_it_like_a_dump(golden_of, run_of, tmp_path, words, code):
+    golden, out = golden_of("base").path, tmp_path / "out"
+    places = {
+        "RUN": run_of("base"),
+        "OTHER": run_of("eps"),
+        "GOLDEN": golden,
+        "OUT": out,
+        "OUT.zip": tmp_path / "b.zip",
+    }
+    assert main([str(places.get(word, word)) for word in words]) == code
 
 
 def test_it_is_a_run_of_three_steps(golden_of):
