@@ -119,7 +119,10 @@ def judged(
         result,
         request,
     )
-    verdict = replace(verdict, answer=replace(answer, advice=_advice(answer)))
+    notes = answer.notes
+    if sampled := golden.about["sampled"]:
+        notes = (*notes, phrase("at most {number} elements of each tensor were compared too", number=sampled))
+    verdict = replace(verdict, answer=replace(answer, advice=_advice(answer), notes=notes))
     if verdict.state is State.RED:
         verdict = _by_updates(verdict, target, golden)
     if verdict.state is State.RED:

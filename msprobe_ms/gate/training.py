@@ -235,7 +235,7 @@ visible, and another batch has other shapes."""
 
 _LEAST = {"float32": 1e-4, "float64": 1e-4, "float16": 1e-2, "bfloat16": 0.05}
 """Relative error of a parameter's gradient in the first step that is noise, by the dtype. Measured for float32, over
-three steps: at most 7.5e-6, of another order of sums, `torch.compile` and split batches (benchmarks/gate/RESULTS.md)."""
+three steps: at most 7.5e-6, of other orders of sums, `torch.compile` and split batches (benchmarks/gate/RESULTS.md)."""
 
 _LEAST_REWRITTEN = {**_LEAST, "float32": 2e-5, "float64": 2e-5}
 """The same if the calls can be compared, and some were written in another way: less is accepted then."""

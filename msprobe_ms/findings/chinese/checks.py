@@ -22,6 +22,7 @@ MESSAGES = {
     "gate: did not train: {what}": "gate：没有训练：{what}",
     "not recorded: the run did not train: {reason}": "未录制：运行没有训练：{reason}",
     "the run makes other calls: {share:.0%} of the golden's tensors have a counterpart; the gradients decide": "运行的调用不同：golden 的张量中 {share:.0%} 有对应张量；由梯度判断",
+    "at most {number} elements of each tensor were compared too": "每个张量另比对了最多 {number} 个元素",
     "first gradient that differs: {what}": "首个不同的梯度：{what}",
     "the same training by other calls: {number} gradients in {steps} steps agree, with errors up to {error:.2g}": "调用不同，训练相同：{steps} 个 step 中的 {number} 个梯度一致，误差不超过 {error:.2g}",
     "updates of {names} differ only where their gradient is rounding": "{names} 的更新只在梯度为舍入误差的元素上不同",
