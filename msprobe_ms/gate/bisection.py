@@ -1,6 +1,7 @@
 """Find the commit that changed what a training computes: `git bisect` in a separate worktree, with a gate as judge."""
 
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,12 @@ from .training import facts_of
 
 _MAX_ROUNDS = 200
 """Commits that are tried at most; git needs the logarithm of their number, plus those that are skipped."""
+
+
+_FIRST = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE)
+_HASH = re.compile(r"^[0-9a-f]{40,64}$", re.MULTILINE)
+_ONLY_SKIPPED = "We cannot bisect more!"
+"""What git prints at the end, in the language of LC_ALL=C."""
 
 
 @dataclass(frozen=True)
@@ -155,20 +162,13 @@ def _bisected(tree: Path, good: str, bad: str, trial: Callable[[], Verdict | Non
             translated(f"--bad {bad}: the revision {why}", f"--bad {bad}：该版本无法构建或运行，或与正确版本没有差异")
         )
     try:
-        _git(tree, "bisect", "start", bad, good)
+        said = _git(tree, "bisect", "start", bad, good)
         for _ in range(_MAX_ROUNDS):
-            head = _git(tree, "rev-parse", "HEAD")
-            said = _git(tree, "bisect", tried(head), fails=False)
-            first = next(
-                (line.split()[0] for line in said.splitlines() if line.endswith(" is the first bad commit")), ""
-            )
-            if first:
-                return Bisected(_commit(tree, first), verdicts.get(first), trials=tuple(trials))
-            if "only 'skip'ped commits left" in said or "only skipped commits left" in said.replace("'", ""):
-                left = tuple(line for line in said.splitlines() if len(line) == 40 and line.isalnum())
-                return Bisected(None, None, left, tuple(trials))
-            if _git(tree, "rev-parse", "HEAD") == head:
-                break
+            if first := _FIRST.search(said):
+                return Bisected(_commit(tree, first[1]), verdicts.get(first[1]), trials=tuple(trials))
+            if _ONLY_SKIPPED in said:
+                return Bisected(None, None, tuple(_HASH.findall(said)), tuple(trials))
+            said = _git(tree, "bisect", tried(_git(tree, "rev-parse", "HEAD")), fails=False)
     finally:
         _git(tree, "bisect", "reset", "-q", fails=False)
     raise UsageError("git bisect does not come to an end; run it by hand with `msprobe gate check` as judge")
