@@ -19,7 +19,7 @@ from msprobe.store.record import TENSOR, Dump
 from msprobe.store.samples import Floats, Sample, read_samples, taken
 
 from .judged import DIFFERENT, EQUAL, Comparison
-from .verdict import GRADES, Verdict
+from .verdict import GRADES, Grade, Verdict
 
 _PASS = GRADES.index("pass")
 
@@ -106,7 +106,7 @@ def with_samples(comparison: Comparison) -> Comparison:
         standard = standard_of(comparison.golden.columns.dtype(int(comparison.pairs.golden_rows[row])))
         allowed = standard.relative + standard.absolute
         if error > allowed:
-            grade = "warning" if error <= standard.warning * allowed else "error"
+            grade: Grade = "warning" if error <= standard.warning * allowed else "error"
             verdicts[row] = Verdict(grade, (Reason(Why.SAMPLED, amount=error, allowed=allowed),))
     found = replace(comparison, equal=equal, samples=errors)
     return found.with_verdicts(verdicts, keep_equal=True) if verdicts else found

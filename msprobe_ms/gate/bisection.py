@@ -82,18 +82,18 @@ def bisect(
     here = Path.cwd()
     root = Path(_git(here, "rev-parse", "--show-toplevel"))
     within = here.resolve().relative_to(root.resolve())
-    revisions = [_git(here, "rev-parse", "--verify", f"{name}^{{commit}}") for name in (good, bad)]
-    if subprocess.run(["git", "merge-base", "--is-ancestor", *revisions], cwd=here, check=False).returncode:
+    first, last = (_git(here, "rev-parse", "--verify", f"{name}^{{commit}}") for name in (good, bad))
+    if subprocess.run(["git", "merge-base", "--is-ancestor", first, last], cwd=here, check=False).returncode:
         raise UsageError(
             translated(
                 f"--good {good} is not an ancestor of --bad {bad}; give an older revision that is correct",
                 f"--good {good} 不是 --bad {bad} 的祖先；请给出一个更早的正确版本",
             )
         )
-    with _worktree(root, revisions[0]) as tree:
+    with _worktree(root, first) as tree:
         trial = _Trials(tree, tree / within, command, build, collection, limits)
         trial.record()
-        return _bisected(tree, *revisions, trial)
+        return _bisected(tree, first, last, trial)
 
 
 class _Trials:

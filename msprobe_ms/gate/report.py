@@ -141,7 +141,8 @@ def _numbers(run: Sequence[StepFacts], golden: Sequence[StepFacts]) -> Iterator[
     yield "|---|---|---|---|---|---|"
     for each in run[:_MAX_LISTED]:
         other = theirs.get((each.step, each.rank))
-        cells = [each.loss, other and other.loss, each.gradient_norm, other and other.gradient_norm]
+        losses = each.loss, None if other is None else other.loss
+        cells = (*losses, each.gradient_norm, None if other is None else other.gradient_norm)
         yield f"| {each.step} | {each.rank} | {' | '.join(map(_number, cells))} |"
     yield ""
 

@@ -36,8 +36,8 @@ def run(options: Options) -> int:
 
     golden = Golden.read(options.golden)
     if not options.is_json:
-        for line in _lines(golden):
-            print(terminal_line(line))
+        for text in _lines(golden):
+            print(terminal_line(text))
     number, accepted = len(golden.facts), len(golden.wanted.accepted)
     line = phrase(
         "golden: {path}: {steps} steps, {accepted} accepted changes",

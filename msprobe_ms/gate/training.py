@@ -397,7 +397,8 @@ def beyond(target: Sequence[StepFacts], golden: Sequence[StepFacts], limits: Acc
     if pairs:
         first = min(each.step for each in golden)
         judge("first loss", pairs[0][0].loss, pairs[0][1].loss, limits.first_loss, first)
-        judge("mean loss", *map(_mean, zip(*[(a.loss, b.loss) for a, b in pairs], strict=True)), limits.mean_loss, None)
+        means = [_mean([both[side].loss for both in pairs]) for side in (0, 1)]
+        judge("mean loss", means[0], means[1], limits.mean_loss, None)
         for mine, theirs in pairs:
             judge("gradient norm", mine.gradient_norm, theirs.gradient_norm, limits.gradient_norm, mine.step)
     return found

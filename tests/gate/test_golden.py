@@ -193,11 +193,11 @@ def test_a_damaged_or_malicious_file_is_refused(golden_of, changes, why):
         Golden.read(path)
 
 
-def test_damaged_samples_are_not_green(golden_of, run_of, capsys):
+def test_damaged_samples_are_refused(golden_of, run_of, capsys):
     golden = golden_of("base")
     rewritten(golden.path, **{"dump/step0/rank/samples.parquet": b"PAR1"})
-    assert main(["gate", "check", "--golden", str(golden.path), "--target", str(run_of("base"))]) == 1
-    assert capsys.readouterr().out.splitlines()[-1].endswith("1 without counterpart or not readable")
+    assert main(["gate", "check", "--golden", str(golden.path), "--target", str(run_of("base"))]) == 2
+    assert "samples.parquet: is damaged" in capsys.readouterr().err
 
 
 def test_no_golden_is_a_usage_error_that_says_how_to_make_one(tmp_path):
