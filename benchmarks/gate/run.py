@@ -128,10 +128,11 @@ def row(framework, change, meaning, expected, done):
     code, document, seconds = done
     first = document["findings"][0] if document["findings"] else None
     named = ""
-    if expected == 1 and framework == "PyTorch":
+    if expected == 1:
         named = "yes" if first and TRUTH[change] in f"{first['place']['name']} {first['message']}" else "NO"
     is_right = code == expected and named != "NO"
     answer = document["answer"] if first is None else f"{first['place']['name']}: {first['kind']}"
+    answer = answer.replace(sys.executable, "python").replace(f"{ROOT}/", "")
     print(f"{framework} {change}: exit {code}, expected {expected}, {seconds:.1f} s", file=sys.stderr)
     return framework, change, meaning, expected, code, named, seconds, " ".join(answer.split())[:150], is_right
 
