@@ -22,7 +22,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
-TORCH, MINDSPORE = HERE / "train_torch.py", ROOT / "tests/end_to_end/gate/gpt_mindspore.py"
+TORCH, OTHERS = HERE / "train_torch.py", HERE / "train_others.py"
+MINDSPORE = ROOT / "tests/end_to_end/gate/gpt_mindspore.py"
 
 TRUTH = {
     "scale": "__mul__",
@@ -51,6 +52,7 @@ def main():
         folder = Path(temporary)
         if args.framework != "mindspore":
             rows += torch_rows(folder, args.only, sizes)
+            rows += other_rows(folder, args.only, sizes)
         if args.framework != "torch":
             rows += mindspore_rows(folder, args.only, sizes)
     text = report(rows, sizes)
@@ -74,6 +76,20 @@ def torch_rows(folder, only, sizes):
         run = folder / f"dump-{form}"
         collect(run, form, [sys.executable, TORCH])
         yield row("PyTorch", f"format-{form}", f"an existing dump, format {form}", 0, check(golden, "--target", run))
+
+
+def other_rows(folder, only, sizes):
+    from train_others import FAULTS, HARMLESS, MODELS
+    from train_others import TRUTH as NAMES
+
+    for model, changes in MODELS.items():
+        golden = folder / f"{model}.golden"
+        sizes.append((f"{model}, PyTorch", *record(golden, [sys.executable, OTHERS, model])))
+        for change in changes:
+            if not only or change in only:
+                done = check(golden, "--", sys.executable, OTHERS, model, "--change", change)
+                meaning = {**HARMLESS, **FAULTS}[change]
+                yield row(f"PyTorch, {model}", change, meaning, int(change in FAULTS), done, NAMES)
 
 
 def mindspore_rows(folder, only, sizes):
@@ -124,12 +140,12 @@ def collect(folder, form, command):
     subprocess.run(command, env=environment, capture_output=True, check=True)
 
 
-def row(framework, change, meaning, expected, done):
+def row(framework, change, meaning, expected, done, truth=TRUTH):
     code, document, seconds = done
     first = document["findings"][0] if document["findings"] else None
     named = ""
     if expected == 1:
-        named = "yes" if first and TRUTH[change] in f"{first['place']['name']} {first['message']}" else "NO"
+        named = "yes" if first and truth[change] in f"{first['place']['name']} {first['message']}" else "NO"
     is_right = code == expected and named != "NO"
     answer = document["answer"] if first is None else f"{first['place']['name']}: {first['kind']}"
     answer = answer.replace(sys.executable, "python").replace(f"{ROOT}/", "")
