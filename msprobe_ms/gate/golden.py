@@ -36,7 +36,7 @@ from msprobe.store.golden import (
 from msprobe.store.journal import Journal, encode, merged
 from msprobe.store.reader import find, load_tensor, read
 from msprobe.store.record import INPUT, TENSOR, Dump
-from msprobe.store.samples import MOST, SAMPLES, Sample, positions, read_samples, sample_of, taken, write_samples
+from msprobe.store.samples import MOST, Sample, positions, read_samples, sample_of, taken, write_samples
 
 from .recording import Collection
 from .training import GRADIENT, PARAMETER, StepFacts, facts_of, gradient, gradient_rows
@@ -274,7 +274,7 @@ def _write_samples(every: Mapping[Path, Mapping[str, Sample]], size: int) -> int
         if samples and size:
             write_samples(folder, smaller)
         else:
-            (folder / SAMPLES).unlink(missing_ok=True)
+            (folder / layout.SAMPLES).unlink(missing_ok=True)
             most = 0
     return most
 

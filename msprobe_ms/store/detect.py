@@ -19,6 +19,7 @@ from .folders import (
     Folder,
     further_runs,
     is_file,
+    is_golden,
     look,
     of_rank,
     of_run,
@@ -28,7 +29,6 @@ from .folders import (
     trees_in,
     walk,
 )
-from .golden import dump_of, is_golden
 
 # What knows kernel dumps, saves and flows is imported where a path may be one: most are dumps.
 
@@ -92,6 +92,8 @@ def kind_of(path: str | Path) -> Kind:
         )
     _log_further_runs(root)
     if is_golden(root):
+        from .golden import dump_of
+
         return replace(kind_of(dump_of(root)), text="a golden file")
     if not is_folder:
         return _of_file(root)

@@ -17,7 +17,6 @@ from msprobe.base.files import replace_atomically
 from .archive import Archive, write_entries
 from .zip_check import ZipLimits
 
-SUFFIX = ".golden"
 MANIFEST = "golden.json"
 DUMP = "dump"
 FORMAT_VERSION = 1
@@ -39,11 +38,6 @@ ARCHIVE = Archive(
 
 _unpacked: dict[tuple[str, int, int], "TemporaryDirectory[str]"] = {}
 """The temporary folders of this process, by path, time and size of the file; removed at exit."""
-
-
-def is_golden(path: Path) -> bool:
-    """Return whether a path is a golden file, by its name."""
-    return path.name.endswith(SUFFIX) and path.is_file()
 
 
 def dump_of(path: Path) -> Path:

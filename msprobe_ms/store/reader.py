@@ -26,8 +26,7 @@ from msprobe.base.memory import check_fits_in_memory, without_gc
 
 from . import layout
 from .flatten import ColumnsBuilder
-from .folders import NAMED, is_file, numbered
-from .golden import dump_of, is_golden
+from .folders import NAMED, is_file, is_golden, numbered
 from .record import Call, Calls, Dump, Record
 from .stacks_and_construct import enclosing, stacks
 
@@ -42,6 +41,8 @@ def find(path: Path) -> Path:
     none."""
     try:
         if is_golden(path):
+            from .golden import dump_of  # here: most dumps are folders
+
             file = _in_folder(dump_of(path))
         elif path.is_file():
             file = path

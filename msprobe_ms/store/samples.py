@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from msprobe.base.digest import crc32c
 from msprobe.base.files import open_input, replace_atomically
 
+from . import layout
 from .arrow import require_pyarrow
 from .columnar.records import damaged
-
-SAMPLES = "samples.parquet"
 
 MOST = 64
 """Elements of a tensor that are stored at most."""
@@ -104,7 +103,7 @@ def write_samples(folder: Path, samples: Mapping[str, Sample]) -> None:
         "digest": pa.array([None if one is None else one.digest for one in own], pa.uint32()),
         "elements": pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(elements), kind),
     }
-    with replace_atomically(folder / SAMPLES) as file:
+    with replace_atomically(folder / layout.SAMPLES) as file:
         pa.parquet.write_table(
             pa.table(columns),
             file,
@@ -130,7 +129,7 @@ def _row(rows: dict[int, int], sample: Sample, number: int) -> int | None:
 def read_samples(folder: Path) -> dict[str, Sample]:
     """Return the samples of a dump by the names of their records; empty without any. DumpError if the file is
     damaged."""
-    path = folder / SAMPLES
+    path = folder / layout.SAMPLES
     if not path.is_file():
         return {}
     pa = require_pyarrow(f"{path}: is a Parquet table")
