@@ -14,7 +14,6 @@ from msprobe.gate.recording import Collection
 from msprobe.store.detect import kind_of
 from msprobe.store.golden import MANIFEST
 from msprobe.store.reader import load_tensor, read
-from msprobe.store.samples import positions
 
 
 def entries(path):
@@ -75,25 +74,6 @@ def test_a_sample_has_the_elements_at_its_places(golden_of, run_of):
         sample = samples[record.name]
         assert np.array_equal(sample.elements, array.reshape(-1)[sample.positions].astype(np.float64))
         assert sample.count == array.size
-
-
-def test_places_follow_from_the_name_and_are_a_prefix_of_more_places():
-    assert positions("a", 5, 64).tolist() == [0, 1, 2, 3, 4]
-    some = positions("Functional.add.0.forward.input.0", 10_000, 64)
-    assert some.tolist() != positions("Functional.add.1.forward.input.0", 10_000, 64).tolist()
-    assert positions("Functional.add.0.forward.input.0", 10_000, 8).tolist() == some[:8].tolist()
-    assert 0 <= some.min() <= some.max() < 10_000
-    # splitmix64 of 0 and 1, as its authors publish them: CRC-32 of an empty name is 0
-    assert positions("", 2**62, 2).tolist() == [0xE220A8397B1DCDAF % 2**62, _mixed(1) % 2**62]
-
-
-def _mixed(number):
-    """splitmix64, in Python's integers."""
-    mask = 2**64 - 1
-    z = (number + 0x9E3779B97F4A7C15) & mask
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
-    return z ^ (z >> 31)
 
 
 def test_fewer_elements_are_stored_where_the_file_would_be_too_large(golden_of, run_of, tmp_path, monkeypatch):
