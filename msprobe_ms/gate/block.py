@@ -105,7 +105,7 @@ class GatedBlock:
                 done = accept(golden, run, plan.update)
                 self.refused = done.answer if done.is_untrained else None
                 return
-            self.verdict = judged(run, golden, plan.limits, plan.report, html=plan.report is not None)
+            self.verdict = judged(run, golden, plan.limits, html=plan.report is not None)
             if self.verdict.state is State.RED:
                 self.page = page_of(self.verdict, plan.report)
             return

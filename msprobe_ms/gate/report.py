@@ -175,7 +175,8 @@ def page_of(verdict: Verdict, folder: Path | None) -> str:
         return ""
     from msprobe.compare.dispatch import write_report  # here: few checks have a page
 
-    return str(write_report(verdict.result, verdict.request))
+    make_folder(folder)
+    return str(write_report(verdict.result, replace(verdict.request, output=folder)))
 
 
 def printed_answer(
