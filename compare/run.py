@@ -1,8 +1,10 @@
 """The pipeline: match, measure, judge. Compares two dumps."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from msprobe.base.log import logger
+from msprobe.store.layout import SAMPLES
 from msprobe.store.record import Dump
 
 from .core.limits import BUILT_IN, Limits
@@ -89,6 +91,10 @@ def compare(
     )
     if pairs.notes.views and mode != "tensor":
         comparison = with_parts_judged(comparison)
+    if mode == "statistics" and (Path(golden.folder) / SAMPLES).is_file():
+        from .judge.samples import with_samples  # here: only golden files have samples
+
+        comparison = with_samples(comparison)
     if settle is not None:
         comparison = settle(comparison)
     from .locate.exemptions import with_exemptions  # here: on the comparison

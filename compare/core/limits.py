@@ -105,6 +105,12 @@ class Limits:
         return self.source is LimitSource.EXACT
 
     @property
+    def are_of_statistics(self) -> bool:
+        """Return whether they were calibrated by statistics, as `msprobe gate record --runs N` does; only these apply
+        to statistics."""
+        return self.source is LimitSource.CALIBRATED and not self.residuals and bool(self.amplifications)
+
+    @property
     def frameworks(self) -> tuple[str, ...]:
         """Return the frameworks of the trusted run and of the golden."""
         return tuple(side.get("framework", "") for side in self.sides)

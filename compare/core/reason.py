@@ -35,6 +35,7 @@ class Why(Enum):
     NON_FINITE = auto()
     NON_FINITE_SOMEWHERE = auto()  # no index
     INTEGERS = auto()  # amount: the largest difference
+    SAMPLED = auto()  # amount: the relative error of the sampled elements, allowed
     ELEMENTS = auto()  # excess, amount: the largest difference, allowed
     # Across frameworks: `amount` is relative to the scale.
     SCALE = auto()  # allowed

@@ -123,7 +123,7 @@ def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmp
     residuals: list[KindResidual] = []
     amplifications: list[KindAmplification] = []
     for one in comparison.noise.evidence.values() if comparison.noise else ():
-        if one.kind is None:
+        if one.kind is None or one.is_by_statistics:
             continue
         if isfinite(one.residual) and isfinite(one.bound):
             signs = () if one.sign is Sign.NONE else (one.sign.name,)

@@ -302,7 +302,7 @@ def compare_single(task: Task) -> Outcome:
     is_shown = not task.is_one_of_many  # with many, the number of finished ones is shown
     found = compared(task, target, golden, by_user, task.effort, is_shown=is_shown)
     comparison, located = found.comparison, found.located
-    if request.limits.source is not LimitSource.BUILT_IN:
+    if request.limits.source is not LimitSource.BUILT_IN and not request.limits.are_of_statistics:
         _log_unused(comparison, label)
     for name in comparison.excused.unused if comparison.excused is not None else ():
         logger.warning("%s%s of --ignore, --atol or --rtol matches no call and no record", label, name)

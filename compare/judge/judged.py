@@ -113,7 +113,8 @@ class Comparison:
     every other verdict except a plain pass. `described` has the statistics of tensors whose dump does not contain them.
     `by_statistics` are the rows that these decided although tensors are compared. `explained` is, by place, why a
     call rightly has no counterpart in the other framework. `noise` is what judging along the dataflow found, where
-    that was done. `excused` are the pairs that the user's own limits took out, where there are such limits.
+    that was done. `excused` are the pairs that the user's own limits took out, where there are such limits. `samples`
+    are the relative errors of sampled elements, by row, where there are samples.
     """
 
     pairs: Pairs
@@ -131,6 +132,7 @@ class Comparison:
     explained: Mapping[int, Reason] = field(default_factory=dict)
     noise: Noise | None = None
     excused: Excused | None = None
+    samples: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def target(self) -> Dump:

@@ -210,6 +210,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], Phrase]] = {
     ),
     Why.NON_FINITE_SOMEWHERE: "NaN or infinity differs in {r.number} of {r.size} elements",
     Why.INTEGERS: _integers,
+    Why.SAMPLED: "Sampled elements differ by {r.amount:.3g} of the norm, more than the {r.allowed:.3g} allowed",
     Why.ELEMENTS: lambda r: phrase(
         "{r.number} of {r.size} elements beyond {r.allowed}, worst {where} by {times}; largest absolute "
         "difference {r.amount:.3g}",

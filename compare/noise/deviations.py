@@ -29,7 +29,10 @@ from .summary import DeviationColumns, Floats, Summary
 SUMS = frozenset([Law.SUM, Law.SQUARES])
 """Laws that determine the sum of all elements: they explain an output that satisfies one, unless it differs grossly."""
 
-_EXPLAINING = SUMS | {Law.SAME, Law.LINEAR, Law.PARTS, Law.COPIES}
+WHOLE = frozenset([Law.SAME, Law.LINEAR])
+"""Laws that determine all four statistics of an output by those of one input of its size."""
+
+_EXPLAINING = SUMS | WHOLE | {Law.PARTS, Law.COPIES}
 """These and the laws that determine all four statistics; the others are only necessary."""
 
 _HOLDS = 1e-6

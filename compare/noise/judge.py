@@ -78,7 +78,7 @@ def judge_under_noise(
     statistics = AlignedStatistics(comparison)
     if not has_other_kernels and not statistics.has_summaries:
         return with_harmless_structure(comparison)
-    return _judged(statistics, StatisticsEvidence(statistics), BUILT_IN, is_shown=is_shown)
+    return _judged(statistics, StatisticsEvidence(statistics, limits), BUILT_IN, is_shown=is_shown)
 
 
 def _judged(aligned: AlignedGraphs, outputs: OutputEvidence, limits: Limits, *, is_shown: bool) -> Comparison:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
+from msprobe.compare.core.limits import BUILT_IN, Kind, Limits
 from msprobe.compare.core.noise import (
     DRIFT,
     FULL,
@@ -40,6 +41,7 @@ from .deviations import (
     MAX_AMPLIFICATION,
     NOTHING_UNCHANGED,
     SUMS,
+    WHOLE,
     Amplification,
     LawJudgement,
     OutputChanges,
@@ -157,8 +159,10 @@ class AlignedStatistics(AlignedGraphs):
             are_alike &= side.are_known[of]
         known[known] = are_alike
         t, g = rows[0][are_alike], rows[1][are_alike]
-        found = deviations(*self.sides, t, g)
-        norm, mean, high, low = found
+        norm, mean, high, low = deviations(*self.sides, t, g)
+        if self.comparison.samples:  # the error of single elements, as the extremes show it
+            high = np.maximum(high, self._sampled[known])
+        found = norm, mean, high, low
         moments, size = np.maximum(norm, mean), np.maximum(sizes[1][are_alike], 1)
         spread = np.maximum(moments * np.sqrt(size.astype(np.float64)), np.maximum(high, low))
         top, bottom, _, _ = self.sides[1].statistics(g)
@@ -166,6 +170,17 @@ class AlignedStatistics(AlignedGraphs):
         self._sizes, self.spread = _entered(known, size, 1).data, _entered(known, spread, math.inf).data
         self.moments = _entered(known, moments, 0.0).data
         self.are_masked = _entered(known, np.maximum(np.abs(top), np.abs(bottom)) > MASKED, False).data
+
+    @cached_property
+    def _sampled(self) -> NDArray[np.float64]:
+        """Return the relative error of the sampled elements by row, 0 without a sample."""
+        found, samples = np.zeros(len(self.comparison.equal)), self.comparison.samples
+        found[list(samples)] = list(samples.values())
+        return found
+
+    def sampled(self, row: int) -> float:
+        """Return the relative error of the sampled elements of a pair of tensors, 0 without a sample."""
+        return self.comparison.samples.get(row, 0.0)
 
     def _finite_distance(self, row: int) -> float:
         """Return the distance of two tensors with the same infinities, such as masked ones: of their greatest and least
@@ -322,7 +337,8 @@ class StatisticsEvidence(OutputEvidence):
 
     calls_unrecorded = _SPREAD
 
-    def __init__(self, aligned: AlignedStatistics) -> None:
+    def __init__(self, aligned: AlignedStatistics, limits: Limits = BUILT_IN) -> None:
+        self._limits = limits
         self._laws: Mapping[int, LawJudgement] = {}
         self._amplified: Mapping[int, Amplification] = {}
         self._spread: dict[int, float] = {}
@@ -373,18 +389,28 @@ class StatisticsEvidence(OutputEvidence):
         self._amplified = amplifications(
             kinds, unchanged, has_other_kernels=aligned.has_other_kernels, are_products_equal=are_products_equal
         )
+        if self._limits.are_of_statistics:
+            self._amplified = {row: self._calibrated(row, one) for row, one in self._amplified.items()}
         decided = judge_laws(self._identities(by_form.values()), has_other_kernels=aligned.has_other_kernels)
-        # If only the sum of all elements agrees, these may still differ grossly.
-        self._laws = {
-            row: law
-            for row, law in decided.items()
-            if law.is_broken or law.target.law not in SUMS or self._amplified[row].ratio <= MAX_AMPLIFICATION
-        }
+        self._laws = {row: law for row, law in decided.items() if law.is_broken or not self._is_contradicted(row, law)}
         judgements = {row: self._judgement(row) for row in self._amplified if aligned.equal[row] == DIFFERENT}
         # If both sides have equal arguments, both are judged in the same way: one law, or one amplification.
         others = (event for event in self._innermost if aligned.has_other_values(event))
         self.crossed = set(judgements).difference(*(event.rows for event in others))
         return judgements
+
+    def _kind_of(self, row: int) -> Kind:
+        return self.kind(row, self._aligned.event_at[self._aligned.pairs.call_of.item(row)])
+
+    def _calibrated(self, row: int, one: Amplification) -> Amplification:
+        """Return an amplification with the limit of its kind, if a calibration has shown a larger one."""
+        return one._replace(limit=self._limits.amplification(self._kind_of(row), one.limit))
+
+    def _is_contradicted(self, row: int, law: LawJudgement) -> bool:
+        """Return whether elements differ grossly although a law holds: a law of their sum, or one of all statistics,
+        which permuted elements satisfy too, if sampled elements differ."""
+        is_gross = self._amplified[row].ratio > MAX_AMPLIFICATION
+        return is_gross and (law.target.law in SUMS or (law.target.law in WHOLE and self._aligned.sampled(row) > 0))
 
     def _with_differing_kind(self) -> Iterator[Event]:
         """Return the innermost pairs of calls of those functions of which any output differs."""
@@ -456,6 +482,8 @@ class StatisticsEvidence(OutputEvidence):
         error = aligned.spread[row]
         if (least := call.added_rms(row)) and (both := aligned.summaries(row)) is not None:
             own = deviation(*both, least=least)
+            if sampled := aligned.sampled(row):
+                own = own._replace(max=max(own.max, sampled * both[1].rms / max(both[1].rms, least)))
             error = own.spread
         if found := max(error, spread if aligned.are_masked[row] else self._kept(row, call, spread)):
             self._spread[row] = found
@@ -642,6 +670,8 @@ class StatisticsEvidence(OutputEvidence):
             law="" if law is None else law.target.law.value,
             statistic="" if law is None else law.target.statistic,
             is_by_statistics=True,
+            kind=self.kind(row, event),
+            amplification=math.nan if one is None else one.ratio,
         )
 
     @property

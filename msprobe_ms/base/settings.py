@@ -6,6 +6,7 @@ debugger, changed by a separate file and arguments.
 
 import errno
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -53,6 +54,11 @@ OTHER_FILES = (
     (("framework", "dump_data_dir"), "a dump.json of a run", "'msprobe compare'"),
 )
 """Keys of files for other tools, the kind of file, and the tool."""
+
+
+REPLACED_BY = "MSPROBE_SETTINGS"
+"""The environment variable with the path of a configuration that replaces the file and the arguments of each debugger,
+as `msprobe gate check` sets it."""
 
 
 _JSON = (
@@ -242,8 +248,16 @@ def load(
     """Return the settings of a file and arguments; an argument that is not None replaces the setting of the file.
 
     Without a file all settings have their defaults, and the dump is written to `./dump_path`. Raises `SettingsError` if
-    the file cannot be read, or a setting is invalid or not supported. Settings without effect are logged once.
+    the file cannot be read, or a setting is invalid or not supported. Settings without effect are logged once. The
+    file of `REPLACED_BY`, if the environment has one, replaces both.
     """
+    if replacement := os.environ.get(REPLACED_BY):
+        log_once(
+            REPLACED_BY,
+            f"PrecisionDebugger: {REPLACED_BY}={replacement} replaces the settings of this training",
+            logging.INFO,
+        )
+        config_path, task, dump_path, level, step = replacement, None, None, None, None
     arguments = {"task": task, "dump_path": dump_path, "level": level, "step": step}
     arguments = {key: value for key, value in arguments.items() if value is not None}
     written = {"dump_path": "./dump_path"} if config_path is None else read_config(config_path)
@@ -436,8 +450,10 @@ def stage_settings(
 
     A field in `changes` replaces the field of the file, which replaces that of the debugger; the section of a task is
     one field. The output folder is fixed: `dump_path` in the file is ignored. Raises SettingsError as `load`, and for
-    `dump_path` in `changes`.
+    `dump_path` in `changes`. With `REPLACED_BY` a stage has the settings of its debugger.
     """
+    if os.environ.get(REPLACED_BY):
+        config_path, changes = None, {}
     arguments = {key: value for key, value in changes.items() if value is not None}
     origin = Origin(
         f"the settings of the debugger of {above.dump_path}" if config_path is None else fspath(config_path),

@@ -10,6 +10,7 @@ from .catalogue import (
     configuration,
     dumps,
     flows,
+    gate,
     invariants,
     monitor,
     nonfinite,
@@ -44,6 +45,7 @@ EVERY: tuple[Kind, ...] = tuple(
         readiness,
         dumps,
         collecting,
+        gate,
     )
     for kind in kinds_in(module)
 )

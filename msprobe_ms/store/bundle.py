@@ -5,12 +5,7 @@ is refused, entries are unpacked piece by piece into a temporary folder, each by
 unpickled. From there the sides are read as any dump.
 """
 
-import json
-import os
 import re
-import shutil
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,11 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from msprobe.base.errors import DumpError, SettingsError, UsageError
-from msprobe.base.files import open_input
 from msprobe.base.log import logger, terminal_line
 from msprobe.options.declaration import OptionGroup, declared
 
-from .zip_check import ZipLimits, suspicious
+from .archive import Archive
+from .zip_check import ZipLimits
 
 FORMAT = "msprobe bundle"
 FORMAT_VERSION = 1
@@ -48,23 +43,24 @@ _Options = TypeVar("_Options", bound=OptionGroup)
 LIMITS = ZipLimits(entry=16 << 30, total=64 << 30, entries=1_000_000, ratio=400)
 """What is read, and therefore written: an entry that shrinks further is stored as it is."""
 
-_LARGEST_FILE = 64 << 30
-_LARGEST_MANIFEST = 16 << 20
-_RESERVE = 64 << 20  # bytes of a disk that are left free
-_PIECE = 1 << 20
-_MAX_DEPTH = 16
-_SUFFIXES = (".json", ".jsonl", ".npy", ".csv", ".yaml", ".journal", ".txt")
-_COMPONENT = re.compile(r"[^/\\\0]{1,255}")
 _REMEDY = "obtain the file again, or pack it again with `msprobe bundle`"
+
+ARCHIVE = Archive(
+    noun="bundle",
+    format=FORMAT,
+    version=FORMAT_VERSION,
+    manifest=MANIFEST,
+    folders=(*SIDES, OPTIONS, ANSWER),
+    suffixes=(".json", ".jsonl", ".npy", ".csv", ".yaml", ".journal", ".txt"),
+    limits=LIMITS,
+    largest=64 << 30,
+    remedy=_REMEDY,
+)
 
 
 def has_manifest(path: Path) -> bool:
     """Return whether a file is a zip with a `bundle.json`; False for anything that cannot be read."""
-    try:
-        with open_input(path) as file, zipfile.ZipFile(file) as archive:
-            return MANIFEST in archive.namelist()
-    except Exception:  # zipfile meets foreign bytes with whatever error they happen to lead to
-        return False
+    return ARCHIVE.is_in(path)
 
 
 @dataclass(frozen=True)
@@ -125,9 +121,7 @@ def unpacked(path: Path) -> Iterator[Bundle]:
     """
     with TemporaryDirectory(prefix="msprobe-bundle-") as temporary:
         folder = Path(temporary)
-        with _opened(path) as archive:
-            about = _manifest(path, archive)
-            _unpack(path, archive, folder)
+        about = ARCHIVE.unpack(path, folder, wanted=(*SIDES, OPTIONS))  # the answer is not needed
         target, golden = (_side(path, folder, about, side) for side in SIDES)
         options = _options(path, folder, about.get("options"))
         logger.info("%s: %s", terminal_line(str(path)), terminal_line(_said_of(about)))
@@ -178,99 +172,3 @@ def _options(path: Path, folder: Path, held: object) -> dict[str, Any]:
             raise DumpError(f"{path}: {MANIFEST}: option {str(name)[:40]!r} has an invalid value; {_REMEDY}")
         found[name] = value
     return found
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        file = open_input(path, _LARGEST_FILE)
-    except OSError as err:
-        raise DumpError(f"{path}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
-    with file:
-        try:
-            archive = zipfile.ZipFile(file)
-        except Exception as err:  # as in `has_manifest`
-            text = " ".join(f"{err or type(err).__name__}".split())
-            raise DumpError(f"{path}: is not a readable zip file ({text}); {_REMEDY}") from err
-        with archive:
-            packed = sum(entry.compress_size for entry in archive.infolist())
-            problem = suspicious(archive, LIMITS) or next(
-                (f"entry {e.filename!r} {odd}" for e in archive.infolist() if (odd := _odd(e.filename))), ""
-            )
-            if not problem and packed > os.fstat(file.fileno()).st_size:
-                problem = "has entries that overlap"
-            if problem:
-                raise DumpError(f"{path}: {problem}; the file is not read, obtain it again")
-            yield archive
-
-
-def _odd(name: str) -> str:
-    """Return what is wrong with the name of an entry of a bundle; empty for nothing."""
-    parts = name.removesuffix("/").split("/")
-    if len(parts) > _MAX_DEPTH or not all(_COMPONENT.fullmatch(part) and part != "." for part in parts):
-        return "has a name that is not a valid path of a bundle"
-    if name == MANIFEST:
-        return ""
-    if len(parts) < 2 or parts[0] not in (*SIDES, OPTIONS, ANSWER):
-        return f"is not part of a bundle, which has {MANIFEST}, {', '.join((*SIDES, OPTIONS, ANSWER))}"
-    is_folder = name.endswith("/")
-    return "" if is_folder or name.endswith(_SUFFIXES) else "has a file type that bundles do not contain"
-
-
-def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
-    """Unpack the dumps and the options; the answer is not needed."""
-    wanted = [e for e in archive.infolist() if e.filename.split("/")[0] in (*SIDES, OPTIONS)]
-    needed, free = sum(entry.file_size for entry in wanted), shutil.disk_usage(folder).free
-    if needed > free - _RESERVE:
-        raise UsageError(
-            f"{path}: unpacks to {needed >> 20} MiB, and {folder.parent} has {free >> 20} MiB free; set TMPDIR to a "
-            "folder on a larger disk"
-        )
-    for entry in wanted:
-        into = folder / entry.filename
-        try:
-            if entry.is_dir():
-                into.mkdir(parents=True, exist_ok=True)
-                continue
-            into.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(entry) as packed, open(into, "xb") as file:
-                left = entry.file_size
-                while piece := packed.read(_PIECE):
-                    left -= len(piece)
-                    if left < 0:
-                        raise zipfile.BadZipFile("it is longer than its size in the archive")
-                    file.write(piece)
-        except OSError as err:
-            raise UsageError(
-                f"{path}: {entry.filename} cannot be unpacked into {folder.parent} ({err.strerror or err}); set TMPDIR "
-                "to another folder"
-            ) from err
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError) as err:
-            raise DumpError(f"{path}: {entry.filename} is damaged ({err or type(err).__name__}); {_REMEDY}") from err
-
-
-def _manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
-    if MANIFEST not in archive.namelist():
-        raise DumpError(f"{path}: has no {MANIFEST}, so it is not a bundle; {_REMEDY}")
-    try:
-        with archive.open(MANIFEST) as entry:
-            content = entry.read(_LARGEST_MANIFEST + 1)
-        if len(content) > _LARGEST_MANIFEST:
-            raise ValueError(f"it is larger than {_LARGEST_MANIFEST >> 20} MiB")
-        about: Any = json.loads(content.decode("utf-8"))
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
-            raise ValueError("it is not an object of this format")
-    except (
-        *(zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError),
-        *(MemoryError, RecursionError),
-    ) as err:
-        raise DumpError(f"{path}: {MANIFEST} cannot be read ({err or type(err).__name__}); {_REMEDY}") from err
-    version = about.get("format_version")
-    if type(version) is not int or version < 1:
-        raise DumpError(f"{path}: {MANIFEST} has no format_version; {_REMEDY}")
-    if version > FORMAT_VERSION:
-        raise DumpError(
-            f"{path}: has format {version}, but this version of msprobe reads up to {FORMAT_VERSION}; install a "
-            "newer version"
-        )
-    return about

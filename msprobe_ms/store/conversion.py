@@ -42,7 +42,7 @@ def to_columnar(file: Path, out: Path) -> Lost:
     other files in unknown forms. DumpError if the dump cannot be read; OSError.
     """
     folder = file.parent
-    journal, rebuilt = _journal_of_json(file)
+    journal, rebuilt = journal_of_json(file)
     make_folder(out)
     write_records(out, journal, rebuilt)
     made = dict(files_of(folder, journal, rebuilt))
@@ -261,7 +261,7 @@ def _is_ours(tensor: Path) -> bool:
         return False
 
 
-def _journal_of_json(file: Path) -> tuple[Journal, bool]:
+def journal_of_json(file: Path) -> tuple[Journal, bool]:
     """Return the journal that a dump.json could have been made of, text by text where this tool wrote it, and whether
     it was rebuilt from one. Another layout of the same values becomes ours."""
     folder = file.parent

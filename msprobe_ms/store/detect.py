@@ -19,6 +19,7 @@ from .folders import (
     Folder,
     further_runs,
     is_file,
+    is_golden,
     look,
     of_rank,
     of_run,
@@ -34,11 +35,11 @@ from .folders import (
 Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "flow", "npy"]
 
 _GIVE = (
-    "give a dump.json, the folder of a rank, a step or a run, a kernel dump, the folder of single or graph saves, the "
-    "root of an RL flow, or a folder of npy files"
+    "give a dump.json, the folder of a rank, a step or a run, a golden file, a kernel dump, the folder of single or "
+    "graph saves, the root of an RL flow, or a folder of npy files"
 )
 _GIVE_ZH = (
-    "请给出 dump.json，某个 rank、step 或整次运行的文件夹，kernel dump，单独保存或图模式保存的文件夹，"
+    "请给出 dump.json，某个 rank、step 或整次运行的文件夹，golden 文件，kernel dump，单独保存或图模式保存的文件夹，"
     "强化学习流程的根目录，或存放 npy 文件的文件夹"
 )
 _Options = TypeVar("_Options", bound=OptionGroup)
@@ -54,7 +55,7 @@ class Kind:
     |---|---|---|
     | `dump` | a dump.json, debug.json, or the folder that holds one | `read` |
     | `step` | a folder of ranks | `read` of each |
-    | `run` | a folder of steps | `read` of each rank of each |
+    | `run` | a folder of steps, also that of a golden file, unpacked | `read` of each rank of each |
     | `trees` | a folder with the runs `graph` and `pynative`, or one of the two | as `run` |
     | `kernels` | the framework's own kernel dump | `kernel_dumps`, `read_kernels` |
     | `saves` | a tree of graph saves | `saved_dumps`, `read_saves` |
@@ -90,6 +91,10 @@ def kind_of(path: str | Path) -> Kind:
             translated(f"{root}: no such file or folder; {_GIVE}", f"{root}：没有该文件或文件夹；{_GIVE_ZH}")
         )
     _log_further_runs(root)
+    if is_golden(root):
+        from .golden import dump_of
+
+        return replace(kind_of(dump_of(root)), text="a golden file")
     if not is_folder:
         return _of_file(root)
     top = look(root)

@@ -49,6 +49,11 @@ def ranks_without_dump(root: Path, dumps: Iterable[Path]) -> list[Path]:
     return found
 
 
+def is_golden(path: Path) -> bool:
+    """Return whether a path is a golden file, by its name; `golden.dump_of` gives the folder of its run."""
+    return path.name.endswith(layout.GOLDEN) and path.is_file()
+
+
 @dataclass(frozen=True, slots=True)
 class Folder:
     """One folder: the names of its folders, and of everything else in it (`files`), sorted."""

@@ -26,7 +26,7 @@ from msprobe.base.memory import check_fits_in_memory, without_gc
 
 from . import layout
 from .flatten import ColumnsBuilder
-from .folders import NAMED, is_file, numbered
+from .folders import NAMED, is_file, is_golden, numbered
 from .record import Call, Calls, Dump, Record
 from .stacks_and_construct import enclosing, stacks
 
@@ -40,7 +40,11 @@ def find(path: Path) -> Path:
     """Return the `dump.json`, `debug.json` or table that `path` means; DumpError, with what is there, where it means
     none."""
     try:
-        if path.is_file():
+        if is_golden(path):
+            from .golden import dump_of  # here: most dumps are folders
+
+            file = _in_folder(dump_of(path))
+        elif path.is_file():
             file = path
         elif path.is_dir():
             file = _in_folder(path)

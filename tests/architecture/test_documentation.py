@@ -30,6 +30,7 @@ PAGES = {
     **dict.fromkeys(("repro", "op-generate"), "op_generate"),
     **{name.replace("_", "-"): name for name in ("code_mapping", "config_check", "merge_result", "overflow_check")},
     "rollout-check": "rollout_check",
+    **dict.fromkeys(("gate record", "gate check", "gate accept", "gate show", "bisect"), "gate"),
     "graph": "graph-visualize",
     "completion": "command-line",
     "mcp": "automation",

@@ -30,7 +30,7 @@ LAYERS = [
     ],
     [
         *("msprobe.frameworks.mindspore.debugger", "msprobe.frameworks.pytorch.debugger"),
-        *("msprobe.report_verb", "msprobe.mcp_server"),
+        *("msprobe.report_verb", "msprobe.mcp_server", "msprobe.gate"),
     ],
     ["msprobe.frameworks.mindtorch.debugger"],
     ["msprobe.monitor"],
@@ -81,6 +81,7 @@ WITHOUT_FRAMEWORK = (
     "msprobe.bundle",
     "msprobe.checks",
     "msprobe.diagnose",
+    "msprobe.gate",
     "msprobe.mcp_server",
     "msprobe.monitor_convert",
     "msprobe.readiness",
@@ -113,6 +114,7 @@ IMPORTERS = {
     "tensorboardX": ("msprobe.store.monitor.events",),
     "matplotlib": ("msprobe.compare.grad_probe.pictures", "msprobe.compare.monitor.output"),
     "mcp": ("msprobe.mcp_server.server",),
+    "pytest": ("msprobe.gate.pytest_plugin",),
     "tqdm": ("msprobe.compare.workers.progress",),
     "yaml": (
         "msprobe.compare.merge.merge",

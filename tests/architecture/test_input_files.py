@@ -20,7 +20,7 @@ OPENS = {
         "torch.load": 2,
     },  # of an open file; by path behind the look at it, to map it
     "msprobe.store.config_pack": {"ZipFile": 1},  # of an open file
-    "msprobe.store.bundle": {"ZipFile": 2},  # the same
+    "msprobe.store.archive": {"ZipFile": 2},  # the same
     "msprobe.compare.tables.sheet": {"ZipFile": 1},  # of bytes in memory
     "msprobe.compare.merge.tables": {"ZipFile": 1, "load_workbook": 1},  # of an open file
     "msprobe.compare.rollout.read": {"ZipFile": 1, "np.load": 1},  # of an open file
@@ -32,6 +32,7 @@ OPENS = {
     "msprobe.precheck.tables": {"os.open": 1},  # appended to, what the same check began
     "msprobe.mcp_server.server": {"open": 1},  # a copy of standard input
     "msprobe.report.file": {"read_bytes": 1},  # the built page, a part of this package
+    "msprobe.gate.golden": {"read_text": 1, "read_bytes": 1},  # what it wrote, in a folder of its own
     "msprobe.verify_collection": {"read_text": 1},  # what its own child wrote, in a folder of its own
 }
 

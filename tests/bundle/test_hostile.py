@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.store import bundle
+from msprobe.store import archive, bundle
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DUMP = "target/step0/rank0/dump.json"
@@ -210,7 +210,7 @@ def test_a_bundle_beside_another_path_is_refused(runs, tmp_path):
 def test_a_disk_without_room_is_one_line(runs, tmp_path, monkeypatch):
     write(tmp_path / "b.zip", good())
     full = lambda _: type("Usage", (), {"free": 1 << 20})  # noqa: E731
-    monkeypatch.setattr(bundle.shutil, "disk_usage", full)
+    monkeypatch.setattr(archive.shutil, "disk_usage", full)
     code, _, err = runs("compare", tmp_path / "b.zip")
     assert (code, "TMPDIR" in err) == (2, True)
 

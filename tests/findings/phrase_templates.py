@@ -26,6 +26,7 @@ from msprobe.compare.rl.order import FLOW
 from msprobe.compare.tables import console
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.kinds import EVERY, kinds_in
+from msprobe.gate.judge import WORDS
 from msprobe.precheck import judge as precheck
 from msprobe.precheck.check import Why as NotChecked
 from msprobe.precheck.judge import Reason
@@ -76,6 +77,7 @@ TABLES = {
     "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
     "stage_of[kind]": sorted({kind.stage.name for kind in MONITORED.values()}),
     "result.basis.value": [basis.value for basis in Basis],
+    "WORDS[verdict.state]": WORDS.values(),
     "outcome.checker.value": [checker.value for checker in Checker],
     "row.checker.value": [checker.value for checker in Checker],
     "outcome.one_sided.value": [one.value for one in OneSided if one.value],

@@ -113,6 +113,19 @@ def tensor_of(value):
     return {"type": "mindspore.Tensor", "dtype": "Float32", "shape": [], **statistics}
 
 
+def test_gate(ask, tmp_path):
+    golden, runs = tmp_path / "base.golden", SAMPLES / "gate"
+    found = ask(0, "gate", "record", "--golden", golden, "--target", runs / "base")
+    assert found["files"] == {"golden": str(golden)}
+    words = ["--golden", golden, "--target", runs / "eps"]
+    found = ask(1, "gate", "check", *words)
+    assert first(found) == ("MSP103", "Functional.layer_norm.0.forward", 0, 0)
+    assert ask(3, "gate", "check", "--golden", golden, "--target", runs / "still")["findings"][0]["code"] == "MSP862"
+    found = ask(0, "gate", "accept", *words, "--all", "--reason", "why")
+    assert found["details"]["accepted"][0]["reason"] == "why"
+    assert ask(0, "gate", "show", golden)["details"]["accepted"] == found["details"]["accepted"]
+
+
 def test_report(ask, runs, tmp_path):
     page = tmp_path / "page.html"
     found = ask(1, "report", *runs, "-o", page)

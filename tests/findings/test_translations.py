@@ -34,6 +34,7 @@ SAME_IN_CHINESE = {
     *("beta1", "beta2", "eps", "dtype", "ulp", "dropout", "loss", "actor", "critic", "reference", "APIs"),
     *("step {numbers}", "steps {numbers}", "rank {numbers}", "ranks {numbers}", "step {step}, rank {rank}"),
     *("at step {step}, rank {rank}", " of step {step}", " (ranks {ranks})"),
+    "gate: {state}: {line}",
 }
 """Words of the field that are not translated."""
 

@@ -15,6 +15,7 @@ MESSAGES = {
     "The {which} differs beyond {standard} by {times}: {target:.9g}, golden {golden:.9g}": "{which} 超出 {standard}，为其 {times}：{target:.9g}，标杆 {golden:.9g}",
     "any amount": "任意倍",
     "{excess:.3g} times": "{excess:.3g} 倍",
+    "Sampled elements differ by {r.amount:.3g} of the norm, more than the {r.allowed:.3g} allowed": "抽样元素的差异为范数的 {r.amount:.3g}，超出允许的 {r.allowed:.3g}",
     "Differs by {r.amount:.3g} of its scale, more than the {r.allowed:g} allowed between two frameworks": "差异为其量级的 {r.amount:.3g}，超出两个框架间允许的 {r.allowed:g}",
     "Judged together with the other parts of the fused record": "与融合记录的其他部分一并判定",
     "Only on the {r.side} side": "仅{r.side}侧有",

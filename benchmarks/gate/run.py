@@ -1,0 +1,185 @@
+"""Record goldens of small trainings, and check harmless changes and faults against them; writes RESULTS.md.
+
+    python benchmarks/gate/run.py [--only CHANGE ...] [--framework torch|mindspore]
+
+Each check runs the training in a process of its own. The truth is written in `train_torch.py` and below, before
+anything is checked: a harmless change must be green, a fault must be red and name its call or parameter, and a training
+that does not train must be reported as such.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+TORCH, OTHERS = HERE / "train_torch.py", HERE / "train_others.py"
+MINDSPORE = ROOT / "tests/end_to_end/gate/gpt_mindspore.py"
+
+TRUTH = {
+    "scale": "__mul__",
+    "eps": "layer_norm",
+    "gelu": "gelu",
+    "mask": "triu",
+    "lr": "embedding",
+    "beta2": "embedding",
+    "transpose": "__getitem__",
+    "weight": "blocks.2.mlp.up",
+}
+"""What the first line of the answer has to contain: a part of the call's name, or of the parameter's. Settings of the
+optimizer are reported at the first call that takes a parameter."""
+
+UNTRAINED = ("no-backward", "no-update", "no-train")
+FORMATS = ("json", "packed", "columnar")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--framework", choices=["torch", "mindspore"])
+    args = parser.parse_args()
+    rows, sizes = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if args.framework != "mindspore":
+            rows += torch_rows(folder, args.only, sizes)
+            rows += other_rows(folder, args.only, sizes)
+        if args.framework != "torch":
+            rows += mindspore_rows(folder, args.only, sizes)
+    text = report(rows, sizes)
+    print(text)
+    if not args.only and not args.framework:
+        (HERE / "RESULTS.md").write_text(text)
+
+
+def torch_rows(folder, only, sizes):
+    from train_torch import FAULTS, HARMLESS
+
+    golden = folder / "gpt-torch.golden"
+    sizes.append(("GPT of 4 blocks, width 64, PyTorch", *record(golden, [sys.executable, TORCH])))
+    for change, meaning in {**HARMLESS, **FAULTS}.items():
+        if only and change not in only:
+            continue
+        done = check(golden, "--", sys.executable, TORCH, "--change", change)
+        expected = 2 if change == "fails" else 3 if change in UNTRAINED else 1 if change in FAULTS else 0
+        yield row("PyTorch", change, meaning, expected, done)
+    for form in FORMATS if not only else ():
+        run = folder / f"dump-{form}"
+        collect(run, form, [sys.executable, TORCH])
+        yield row("PyTorch", f"format-{form}", f"an existing dump, format {form}", 0, check(golden, "--target", run))
+
+
+def other_rows(folder, only, sizes):
+    from train_others import FAULTS, HARMLESS, MODELS
+    from train_others import TRUTH as NAMES
+
+    for model, changes in MODELS.items():
+        golden = folder / f"{model}.golden"
+        sizes.append((f"{model}, PyTorch", *record(golden, [sys.executable, OTHERS, model])))
+        for change in changes:
+            if not only or change in only:
+                done = check(golden, "--", sys.executable, OTHERS, model, "--change", change)
+                meaning = {**HARMLESS, **FAULTS}[change]
+                yield row(f"PyTorch, {model}", change, meaning, int(change in FAULTS), done, NAMES)
+
+
+def mindspore_rows(folder, only, sizes):
+    golden = folder / "gpt-mindspore.golden"
+    sizes.append(("GPT of 2 blocks, width 16, MindSpore", *record(golden, [sys.executable, MINDSPORE])))
+    changes = {
+        "none": (0, "nothing is changed"),
+        "order": (0, "the product of the MLP in two halves, added at the end"),
+        "scale": (1, "one layer scales its output by 1.02"),
+        "eps": (1, "the epsilon of a LayerNorm is 1e-3"),
+        "still": (3, "the optimizer is never called"),
+    }
+    for change, (expected, meaning) in changes.items():
+        if not only or change in only:
+            done = check(golden, "--", sys.executable, MINDSPORE, "" if change == "none" else change)
+            yield row("MindSpore", change, meaning, expected, done)
+
+
+def gate(words, **more):
+    command = [sys.executable, "-m", "msprobe", "gate", *map(str, words)]
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, **more)
+    return done, time.perf_counter() - began
+
+
+def record(golden, command):
+    """Record a golden; return its size in bytes, the elements of each tensor, and the seconds."""
+    done, seconds = gate(["record", "--golden", golden, "--", *command])
+    if done.returncode:
+        sys.exit(done.stderr)
+    shown, _ = gate(["show", golden, "--json"])
+    return golden.stat().st_size, json.loads(shown.stdout)["details"]["sampled"], seconds
+
+
+def check(golden, *source):
+    done, seconds = gate(["check", "--golden", golden, "--json", *source])
+    document = json.loads(done.stdout) if done.stdout else {"answer": done.stderr.splitlines()[-1], "findings": []}
+    return done.returncode, document, seconds
+
+
+def collect(folder, form, command):
+    """Collect a run as a user does, into a folder that is kept."""
+    folder.mkdir()
+    settings = folder.with_suffix(".json")
+    content = {"task": "tensor", "level": "mix", "step": ["0-2"], "dump_path": str(folder), "format": form}
+    settings.write_text(json.dumps(content))
+    environment = {**os.environ, "MSPROBE_SETTINGS": str(settings)}
+    subprocess.run(command, env=environment, capture_output=True, check=True)
+
+
+def row(framework, change, meaning, expected, done, truth=TRUTH):
+    code, document, seconds = done
+    first = document["findings"][0] if document["findings"] else None
+    named = ""
+    if expected == 1:
+        named = "yes" if first and truth[change] in f"{first['place']['name']} {first['message']}" else "NO"
+    is_right = code == expected and named != "NO"
+    answer = document["answer"] if first is None else f"{first['place']['name']}: {first['kind']}"
+    answer = answer.replace(sys.executable, "python").replace(f"{ROOT}/", "")
+    print(f"{framework} {change}: exit {code}, expected {expected}, {seconds:.1f} s", file=sys.stderr)
+    return framework, change, meaning, expected, code, named, seconds, " ".join(answer.split())[:150], is_right
+
+
+def report(rows, sizes):
+    """Return the results as Markdown."""
+    rows = list(rows)
+    lines = [
+        "# The numerics gate: measured results",
+        "",
+        "Written by `python benchmarks/gate/run.py`: each row is `msprobe gate check` around a training of three",
+        "steps, in a process of its own. Seconds include the training and the import of the framework.",
+        "",
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        + ", ".join(f"{name} {version(name)}" for name in ("torch", "mindspore", "numpy", "pyarrow")),
+        "",
+        "| golden | bytes | elements of a tensor | seconds to record |",
+        "|---|---|---|---|",
+        *(f"| {name} | {size} | at most {sampled} | {seconds:.1f} |" for name, size, sampled, seconds in sizes),
+        "",
+        f"{sum(each[-1] for each in rows)} of {len(rows)} rows are as expected.",
+        "",
+        "| | change | expected | exit code | named | seconds | answer |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for framework, change, meaning, expected, code, named, seconds, answer, is_right in rows:
+        mark = "" if is_right else " **wrong**"
+        cells = (framework, f"`{change}`: {meaning}", expected, f"{code}{mark}", named, f"{seconds:.1f}", answer)
+        lines.append(f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

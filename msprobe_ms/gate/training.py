@@ -1,0 +1,415 @@
+"""What a run has learned, by step and rank: losses, gradients, updates; and whether it trains at all.
+
+By these a run is refused that did not train, two runs are compared whose calls cannot be, and the acceptance limits of
+other projects are applied.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from math import inf, isfinite, prod, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.base.phrase import phrase
+from msprobe.checks.invariants.judgement import Run
+from msprobe.checks.invariants.rows import fingerprint, parameters
+from msprobe.compare.core.standard import canonical, family
+from msprobe.findings.catalogue import gate as kinds
+from msprobe.findings.finding import Answer, Finding, Place
+from msprobe.findings.kind import Kind
+from msprobe.store.reader import load_tensor
+from msprobe.store.record import OUTPUT, PARAMETERS_GRAD, TENSOR, Dump
+from msprobe.store.samples import Floats, Sample, positions, taken
+
+PARAMETER, GRADIENT = "parameter {}", "gradient of {}"
+"""Names of the samples of a parameter at the start of a step, and of its gradient, added up over the micro batches of
+the step. Both are drawn for the name of the parameter, so that they have the same elements in all steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """What one rank has learned in one step.
+
+    calls : number of recorded calls.
+    loss : sum of the losses whose gradients were taken; None if none was recorded.
+    gradients, gradient_norm : parameters with a gradient, and the norm of all gradients; None if unknown.
+    parameters, updated : recorded parameters, and how many of them differ from those of the step before; None if that
+        was not recorded.
+    """
+
+    step: int
+    rank: int
+    calls: int
+    loss: float | None = None
+    gradients: int = 0
+    gradient_norm: float | None = None
+    parameters: int = 0
+    updated: int | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "StepFacts":
+        """Return the facts in a golden file; TypeError or KeyError if they are none."""
+        return cls(**{key: row[key] for key in cls.__dataclass_fields__ if key in row})
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the facts as a golden file has them; JSON has no NaN."""
+        return {
+            key: None if isinstance(value, float) and not isfinite(value) else value
+            for key, value in asdict(self).items()
+        }
+
+
+def facts_of(run: Run) -> tuple[StepFacts, ...]:
+    """Return what a run has learned, by step and rank."""
+    before: dict[int, Dump] = {}
+    found = []
+    for step, rank, dump in run.every:
+        old = before.get(rank)
+        norm, number = gradient_norm(dump)
+        found.append(
+            StepFacts(
+                step or 0,
+                rank,
+                len(dump.calls),
+                loss_of(dump),
+                number,
+                norm,
+                len(parameters(dump)),
+                None if old is None else _updated(old, dump),
+            )
+        )
+        before[rank] = dump
+    return tuple(found)
+
+
+def loss_of(dump: Dump) -> float | None:
+    """Return the sum of the losses of a step: scalars of forward calls that have a backward, and that no later recorded
+    forward call takes. Without any, the last scalar of a forward call, as where no backward was recorded."""
+    columns = dump.columns
+    received = {source for source in columns.source if source.startswith("call ")}
+    losses: list[float] = []
+    last: float | None = None
+    for call, name in enumerate(dump.names):
+        if name.direction != "forward":
+            continue
+        for row in columns.tensors(call, OUTPUT):
+            is_scalar = prod(columns.shape(row) or ()) == 1 and family(columns.dtype(row)) == "float"
+            if not is_scalar or f"call {columns.row_name(row, call)}" in received:
+                continue
+            last = columns.max[row]
+            if dump.counterpart(call, "backward") >= 0 and name.kind != "cell":
+                losses.append(last)
+    return sum(losses) if losses else last
+
+
+def gradient_rows(dump: Dump) -> dict[str, list[int]]:
+    """Return the rows with the gradient of each parameter: one for each micro batch of the step."""
+    columns = dump.columns
+    found: dict[str, list[int]] = {}
+    for row, part in enumerate(columns.part):
+        if part == PARAMETERS_GRAD and columns.kind[row] == TENSOR:
+            found.setdefault(dump.parameter_name(row), []).append(row)
+    return found
+
+
+def gradient(dump: Dump, rows: Sequence[int]) -> NDArray[Any] | None:
+    """Return the sum of a parameter's gradients of a step; None if the elements of one were not saved."""
+    columns = dump.columns
+    total: NDArray[Any] | None = None
+    for row in rows:
+        if not columns.file[row]:
+            return None
+        array = load_tensor(dump, columns.record(row, columns.call_of(row)))
+        is_whole = total is None or columns.gradient[row]  # accumulated: it includes the earlier ones
+        total = array if is_whole else total + array
+    return total
+
+
+def gradient_norm(dump: Dump) -> tuple[float | None, int]:
+    """Return the norm of all gradients of a step, and the number of parameters that have one.
+
+    None if several micro batches would have to be added up, and elements were not saved.
+    """
+    squares, every = 0.0, gradient_rows(dump)
+    for rows in every.values():
+        if len(rows) == 1:
+            norm = dump.columns.numbers_of(rows[0])[3]
+        else:
+            array = gradient(dump, rows)
+            if array is None:
+                return None, len(every)
+            norm = float(np.linalg.norm(np.asarray(array, np.float64)))
+        squares += norm * norm
+    return (sqrt(squares) if isfinite(squares) else inf) if every else None, len(every)
+
+
+def _updated(old: Dump, new: Dump) -> int | None:
+    then, now = parameters(old), parameters(new)
+    shared = [name for name in then if name in now]
+    return sum(fingerprint(old, then[name]) != fingerprint(new, now[name]) for name in shared) if shared else None
+
+
+# ---- whether a run trains -------------------------------------------------------------------------------------------
+
+
+class Untrained(Enum):
+    """Why a run did not train."""
+
+    NO_GRADIENTS = "no gradients"
+    NOTHING_UPDATED = "nothing updated"
+    CONSTANT_LOSS = "constant loss"
+    FEWER_CALLS = "fewer calls"
+
+
+KINDS: dict[Untrained, Kind] = {
+    Untrained.NO_GRADIENTS: kinds.NO_GRADIENTS,
+    Untrained.NOTHING_UPDATED: kinds.NOTHING_UPDATED,
+    Untrained.CONSTANT_LOSS: kinds.CONSTANT_LOSS,
+    Untrained.FEWER_CALLS: kinds.FEWER_CALLS,
+}
+
+_FEWER = 0.5
+"""A step with less than this share of the golden's calls is not the same training."""
+
+
+def defects(facts: Sequence[StepFacts]) -> set[Untrained]:
+    """Return what shows that a run does not train; with one step, only whether there are gradients."""
+    found = set()
+    if not any(each.gradients for each in facts):
+        found.add(Untrained.NO_GRADIENTS)
+    updates = [each.updated for each in facts if each.updated is not None]
+    if updates and not any(updates):
+        found.add(Untrained.NOTHING_UPDATED)
+    losses = {rank: [each.loss for each in facts if each.rank == rank] for rank in {each.rank for each in facts}}
+    if any(len(of) > 1 and None not in of and len(set(of)) == 1 for of in losses.values()):
+        found.add(Untrained.CONSTANT_LOSS)
+    return found
+
+
+def untrained_answer(facts: Sequence[StepFacts]) -> Answer:
+    """Return the answer about a run that is refused as a golden because it does not train, or was not collected."""
+    if facts:
+        found = defects(facts)
+        why = next(each for each in Untrained if each in found)
+        fields = {"loss": facts[0].loss or 0.0, "steps": len({each.step for each in facts})}
+        finding = Finding(KINDS[why], Place("the run"), KINDS[why].sentence(**fields))
+    else:
+        text = kinds.FEWER_CALLS.sentence("nothing")
+        finding = Finding(kinds.FEWER_CALLS, Place("the run"), text)
+    line = phrase("not recorded: the run did not train: {reason}", reason=finding.reason)
+    return Answer("differs", line, finding)
+
+
+def untrained(target: Sequence[StepFacts], golden: Sequence[StepFacts]) -> list[Finding]:
+    """Return what shows that a run did not train although the golden does, the clearest first."""
+    found: list[Finding] = []
+    run = {(each.step, each.rank): each for each in target}
+    missing = [each for each in golden if (each.step, each.rank) not in run]
+    if missing:
+        one = missing[0]
+        text = kinds.FEWER_CALLS.sentence("step", number=len(missing), all=len(golden), step=one.step, rank=one.rank)
+        found.append(Finding(kinds.FEWER_CALLS, Place("the run", step=one.step, rank=one.rank), text))
+    new = defects(target) - defects(golden) if target else set()
+    for why in (Untrained.NO_GRADIENTS, Untrained.NOTHING_UPDATED, Untrained.CONSTANT_LOSS):
+        if why in new:
+            fields = {"loss": target[0].loss if target[0].loss is not None else 0.0, "steps": len({*run})}
+            found.append(Finding(KINDS[why], Place("the run"), KINDS[why].sentence(**fields)))
+    for each in golden:
+        other = run.get((each.step, each.rank))
+        if other is not None and other.calls < _FEWER * each.calls and not other.gradients:
+            text = kinds.FEWER_CALLS.sentence("calls", calls=other.calls, golden=each.calls, step=each.step)
+            found.append(Finding(kinds.FEWER_CALLS, Place("the run", step=each.step, rank=each.rank), text))
+            break
+    return found
+
+
+# ---- two runs whose calls cannot be compared ------------------------------------------------------------------------
+
+COMPARABLE = 0.7
+"""With a smaller share of the golden's tensors that the run has too, calls do not decide: compiled calls are not
+visible, and another batch has other shapes."""
+
+_LEAST = {"float32": 1e-4, "float64": 1e-4, "float16": 1e-2, "bfloat16": 0.05}
+"""Relative error of a parameter's gradient in the first step that is noise, by the dtype. Measured for float32, over
+three steps: at most 7.5e-6, of other orders of sums, `torch.compile` and split batches (benchmarks/gate/RESULTS.md)."""
+
+_LEAST_REWRITTEN = {**_LEAST, "float32": 2e-5, "float64": 2e-5}
+"""The same if the calls can be compared, and some were written in another way: less is accepted then."""
+
+_DRIFT = 3.0
+"""Growth of that error from one step to the next."""
+
+_NEGLIGIBLE = 1e-3
+"""A gradient that is so much smaller than most consists of rounding: that of the bias of an attention's keys."""
+
+
+def coverage(target: Dump, golden: Dump) -> float:
+    """Return the share of the golden's tensors of calls for which the run has one of the same place and shape."""
+    theirs, ours = _forms(golden), _forms(target)
+    return sum((theirs & ours).values()) / max(1, sum(theirs.values()))
+
+
+def _forms(dump: Dump) -> Counter[tuple[object, ...]]:
+    columns, names = dump.columns, dump.names
+    found: Counter[tuple[object, ...]] = Counter()
+    for call, name in enumerate(names):
+        if name.kind == "parameters_grad":
+            continue
+        for row in columns.rows(call):
+            if columns.kind[row] == TENSOR:
+                _, dtype, shape = columns.looks[columns.look[row]]
+                found[name.stem, name.direction, columns.part[row], columns.path_of(row), canonical(dtype), shape] += 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class GradientError:
+    """The relative error of one gradient, and the error up to which it is noise."""
+
+    parameter: str
+    step: int
+    rank: int
+    error: float
+    limit: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether noise does not explain it."""
+        return not self.error <= self.limit
+
+
+def gradient_errors(
+    run: Run,
+    golden: Run,
+    samples: Mapping[tuple[int | None, int], Mapping[str, Sample]],
+    *,
+    are_comparable: bool = False,
+) -> Iterator[GradientError] | None:
+    """Return the errors of all gradients of the golden, in the order of the steps.
+
+    `are_comparable`: most calls of the two runs can be compared, so that less is noise. None if some gradients cannot
+    be compared: the run has another set of parameters, or elements were not saved.
+    """
+    found: list[GradientError] = []
+    greatest: dict[int, float] = {}
+    table = _LEAST_REWRITTEN if are_comparable else _LEAST
+    for step, rank, _ in golden.every:
+        other = run.steps.get(step, {}).get(rank)
+        own = {name: one for name, one in samples.get((step, rank), {}).items() if name.startswith(GRADIENT.format(""))}
+        if other is None or not own:
+            return None
+        rows = gradient_rows(other)
+        pairs: dict[str, tuple[Floats, Floats, str]] = {}
+        for name, sample in own.items():
+            parameter = name.removeprefix(GRADIENT.format(""))
+            array = gradient(other, rows[parameter]) if parameter in rows else None
+            if array is None or array.size != sample.count or not len(sample.elements):
+                return None
+            at = positions(sample.drawn_for, sample.count, len(sample.elements))
+            pairs[parameter] = taken(array, at), sample.elements, other.columns.dtype(rows[parameter][0])
+        sizes = [float(np.sqrt(np.mean(np.square(theirs)))) for _, theirs, _ in pairs.values()]
+        floor = _NEGLIGIBLE * float(np.median(sizes))
+        before = greatest.get(rank)
+        for (parameter, (ours, theirs, dtype)), size in zip(pairs.items(), sizes, strict=True):
+            error = float(np.sqrt(np.mean(np.square(ours - theirs)))) / max(size, floor, 1e-300)
+            least = table.get(canonical(dtype), table["float32"])
+            limit = least if before is None else max(least, _DRIFT * before)
+            found.append(GradientError(parameter, step or 0, rank, error, limit))
+        greatest[rank] = max(before or 0.0, max((one.error for one in found if one.rank == rank), default=0.0))
+    return iter(found)
+
+
+_ROUNDED = 1e-3
+"""An element of a gradient that is so much smaller than the gradient is rounding: an optimizer that divides by the size
+of the gradient, such as Adam, moves its parameter in an arbitrary direction. The keys' part of the bias of a fused
+projection to queries, keys and values has such a gradient, because a softmax does not depend on it."""
+
+_UPDATE = 1e-2
+"""Relative error of the other elements of an update that is noise, as the root mean square. Measured: at most 6e-4."""
+
+
+def is_rounding_updated(
+    name: str, step: int, rank: int, target: Run, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]
+) -> bool:
+    """Return whether the update of a parameter before a step agrees in all elements whose gradient is not rounding."""
+    old, new = samples.get((step - 1, rank), {}), samples.get((step, rank), {})
+    then, now, grad = old.get(PARAMETER.format(name)), new.get(PARAMETER.format(name)), old.get(GRADIENT.format(name))
+    runs = [target.steps.get(at, {}).get(rank) for at in (step - 1, step)]
+    if then is None or now is None or grad is None or None in runs:
+        return False
+    mine = [_parameter(dump, name, now) for dump in runs if dump is not None]
+    if mine[0] is None or mine[1] is None or not len(grad.elements) == len(now.elements) == len(then.elements) > 0:
+        return False
+    expected, found = now.elements - then.elements, mine[1] - mine[0]
+    counts = np.abs(grad.elements) > _ROUNDED * np.sqrt(np.mean(np.square(grad.elements)))
+    size = np.sqrt(np.mean(np.square(expected[counts]))) if counts.any() else 0.0
+    return bool(size > 0 and np.sqrt(np.mean(np.square((found - expected)[counts]))) <= _UPDATE * size)
+
+
+def _parameter(dump: Dump, name: str, sample: Sample) -> Floats | None:
+    row = parameters(dump).get(name)
+    if row is None or not dump.columns.file[row]:
+        return None
+    array = load_tensor(dump, dump.columns.record(row, dump.columns.call_of(row)))
+    return taken(array, sample.positions) if array.size == sample.count else None
+
+
+# ---- limits of other projects ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The largest relative differences of the loss of the first step, of the mean loss, and of the gradients' norm of
+    each step, with their source."""
+
+    first_loss: float
+    mean_loss: float
+    gradient_norm: float
+    source: str
+
+
+PRESETS = {
+    "mindformers": Acceptance(
+        0.005,
+        0.01,
+        0.1,
+        "MindFormers, accuracy comparison: first loss below 0.5 %, mean loss below 1 %, gradient norm at most 10 %",
+    )
+}
+
+
+def beyond(target: Sequence[StepFacts], golden: Sequence[StepFacts], limits: Acceptance) -> list[Finding]:
+    """Return which of the limits a run exceeds; a number that one side does not have exceeds them."""
+    found: list[Finding] = []
+    run = {(each.step, each.rank): each for each in target}
+    pairs = [(run[each.step, each.rank], each) for each in golden if (each.step, each.rank) in run]
+
+    def judge(what: str, mine: float | None, theirs: float | None, most: float, step: int | None) -> None:
+        error = inf if mine is None or theirs is None else _relative(mine, theirs)
+        if not error <= most:
+            text = kinds.BEYOND_LIMITS.sentence(what, target=mine or 0.0, golden=theirs or 0.0, error=error, limit=most)
+            found.append(Finding(kinds.BEYOND_LIMITS, Place("the run", step=step), text))
+
+    if pairs:
+        first = min(each.step for each in golden)
+        judge("first loss", pairs[0][0].loss, pairs[0][1].loss, limits.first_loss, first)
+        means = [_mean([both[side].loss for both in pairs]) for side in (0, 1)]
+        judge("mean loss", means[0], means[1], limits.mean_loss, None)
+        for mine, theirs in pairs:
+            judge("gradient norm", mine.gradient_norm, theirs.gradient_norm, limits.gradient_norm, mine.step)
+    return found
+
+
+def _mean(losses: Sequence[float | None]) -> float | None:
+    known = [each for each in losses if each is not None]
+    return sum(known) / len(known) if len(known) == len(losses) else None
+
+
+def _relative(mine: float, theirs: float) -> float:
+    if mine == theirs:
+        return 0.0
+    return abs(mine - theirs) / abs(theirs) if theirs and isfinite(mine - theirs) else inf
