@@ -26,7 +26,6 @@ OPENS = {
     "msprobe.compare.rollout.read": {"ZipFile": 1, "np.load": 1},  # of an open file
     "msprobe.compare.key_data.pairs": {"np.memmap": 1},  # of an open file
     "msprobe.store.kernel_dump.values": {"np.fromfile": 1},  # of an open file
-    "msprobe.compare.tables.csv_file": {"open": 1},  # what its own workers wrote
     "msprobe.compare.workers.resume": {"open": 1},  # by the number of the open journal
     "msprobe.store.run_folder": {"os.open": 1, "read_text": 2},  # a file that was claimed before; what /proc says
     "msprobe.precheck.tables": {"os.open": 1},  # appended to, what the same check began
