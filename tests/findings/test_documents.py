@@ -114,7 +114,7 @@ def tensor_of(value):
 
 
 def test_gate(ask, tmp_path):
-    golden, runs = tmp_path / "base.golden", SAMPLES / "gate"
+    golden, runs = tmp_path / "base.golden", Path(__file__).parents[1] / "gate" / "runs"
     found = ask(0, "gate", "record", "--golden", golden, "--target", runs / "base")
     assert found["files"] == {"golden": str(golden)}
     words = ["--golden", golden, "--target", runs / "eps"]

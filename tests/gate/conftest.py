@@ -1,4 +1,4 @@
-"""Goldens and runs of the trainings in tests/samples/gate."""
+"""Goldens and runs of the trainings in tests/gate/runs."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from msprobe.gate.golden import Golden, Wanted, write
 from msprobe.gate.recording import Collection
 
-SAMPLES = Path(__file__).parents[1] / "samples/gate"
+SAMPLES = Path(__file__).with_name("runs")
 
 
 @pytest.fixture

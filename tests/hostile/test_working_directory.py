@@ -49,6 +49,7 @@ def test_a_tilde_is_the_home_at_every_entrance(home, tmp_path):
 COMMANDS = {
     "acc_check": "-api_info dump.json",
     "api_precision_compare": "-npu a.csv -gpu b.csv",
+    "bisect": "--good a --bad b --golden a.golden -- python train.py",
     "bundle": "target golden -o b.zip",
     "check": "dump",
     "code_mapping": "--ir graph.ir --dump_data dump",
@@ -57,6 +58,10 @@ COMMANDS = {
     "data2db": "--db out --data monitors",
     "diagnose": "target golden",
     "doctor": "dump",
+    "gate accept": "--golden a.golden --all --reason why --target dump",
+    "gate check": "--golden a.golden --target dump",
+    "gate record": "--golden a.golden --target dump",
+    "gate show": "a.golden",
     "gather": "raw -o out",
     "graph": "-i compare.json -o out",
     "graph_visualize": "-tp target -o out",

@@ -1,4 +1,4 @@
-"""Sampled elements as evidence next to statistics, with goldens of the trainings in tests/samples/gate."""
+"""Sampled elements as evidence next to statistics, with goldens of the trainings in tests/gate/runs."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from msprobe.gate.recording import Collection
 from msprobe.store.golden import dump_of
 from msprobe.store.reader import load_tensor, read
 
-SAMPLES = Path(__file__).parents[2] / "samples/gate"
+SAMPLES = Path(__file__).parents[2] / "gate" / "runs"
 
 
 @pytest.fixture
