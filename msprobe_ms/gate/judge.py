@@ -93,7 +93,7 @@ def judged(
     target = read_run(run)
     facts = facts_of(target)
     if found := untrained(facts, golden.facts):
-        line = phrase("gate: did not train: {what}", what=_said(found[0]))
+        line = phrase("gate: did not train: {what}", what=_named(found[0]))
         answer = Answer("differs", line, found[0], tuple(found[1:]), advice=_where(found[0]))
         return Verdict(State.UNTRAINED, answer, Verdicts(0, len(found)), {}, facts)
     request = Request(
@@ -149,8 +149,10 @@ def _limits(golden: Golden, chosen: str) -> Limits:
 
 def _by_updates(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     """Return the verdict without findings about updates of a few parameters that agree where their gradient is not
-    rounding. Statistics do not show that, and samples do."""
+    rounding. Statistics do not show that, and samples do. A run that has records without a verdict stays red."""
     assert verdict.result is not None  # it was compared
+    if any(number and not cause.is_exempt for cause, number in verdict.verdicts.gaps.items()):
+        return verdict
     names: list[str] = []
     samples = golden.samples()
     for outcome in verdict.result.outcomes:
@@ -199,7 +201,7 @@ def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
         return verdict  # its findings name a call
     if wrong:
         named = _gradient_finding(wrong, found)
-        line = phrase("first gradient that differs: {what}", what=_said(named))
+        line = phrase("first gradient that differs: {what}", what=_named(named))
         rest = (*([first] if first else []), *verdict.answer.next)
         answer = replace(verdict.answer, state="differs", line=line, first=named, next=rest, notes=notes)
         return replace(verdict, answer=answer, verdicts=judged_gradients)
@@ -234,7 +236,7 @@ def _accepted(verdict: Verdict, golden: Golden, preset: str) -> Verdict:
     notes = (*before.notes, phrase("limits: {name} ({source})", name=preset, source=PRESETS[preset].source))
     if found:
         rest = (*found[1:], *before.findings)
-        line = phrase("first number beyond its limit: {what}", what=_said(found[0]))
+        line = phrase("first number beyond its limit: {what}", what=_named(found[0]))
         answer = replace(before, state="differs", line=line, first=found[0], next=rest, notes=notes)
         return replace(verdict, state=State.RED, answer=answer)
     if verdict.state is State.GREEN:
@@ -244,7 +246,7 @@ def _accepted(verdict: Verdict, golden: Golden, preset: str) -> Verdict:
     return replace(verdict, state=State.GREEN, answer=answer)
 
 
-def _said(finding: Finding) -> Words:
+def _named(finding: Finding) -> Words:
     return phrase("{name}: {kind}: {reason}", name=finding.place.name, kind=finding.kind.name, reason=finding.reason)
 
 
