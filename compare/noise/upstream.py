@@ -254,26 +254,26 @@ class Upstream:
         """Return the calls without a counterpart, by side and number, that computed the arguments of only one side of a
         pair of calls; not those of the same layer, which is one call on the other side."""
         found = set[tuple[int, int]]()
-        for row in event.rows:
-            if not self._aligned.is_input[row] or (one := self._aligned.unmatched_tensor(row)) is None:
-                continue
-            side, at = one
+        for side, at, calls in self._before_lone_tensors(row for row in event.rows if self._aligned.is_input[row]):
             graph = self._aligned.graphs[side]
             layer = next(graph.around(graph.call_of[at]), -1)
-            for made in self._aligned.made_by(side, at):
-                calls = self.ancestors(side, made)[1]
-                found |= {(side, call) for call in calls if next(graph.around(call), -1) != layer or layer < 0}
+            found |= {(side, call) for call in calls if next(graph.around(call), -1) != layer or layer < 0}
         return found
+
+    def _before_lone_tensors(self, rows: Iterable[int]) -> Iterator[tuple[int, int, set[int]]]:
+        """Yield side and row of each tensor among some rows that only one side has, and the calls without a counterpart
+        that computed it."""
+        for row in rows:
+            if (one := self._aligned.unmatched_tensor(row)) is not None:
+                side, at = one
+                for made in self._aligned.made_by(side, at):
+                    yield side, at, self.ancestors(side, made)[1]
 
     def composed_calls(self, event: Event) -> int:
         """Return the number of calls that together compute the outputs of a pair of calls, as in `composed`: itself and
         the calls of one side that computed its inputs."""
-        between = set[tuple[int, int]]()
-        for row in self._aligned.inputs_of(event):
-            if (one := self._aligned.unmatched_tensor(row)) is not None:
-                side, at = one
-                for made in self._aligned.made_by(side, at):
-                    between |= {(side, call) for call in self.ancestors(side, made)[1]}
+        lone = self._before_lone_tensors(self._aligned.inputs_of(event))
+        between = {(side, call) for side, _, calls in lone for call in calls}
         if not between:
             return 1
         own = {(side, calls[event.place]) for side, calls in enumerate(self._aligned.calls)}
