@@ -194,6 +194,11 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
+def noise_object(limits: Limits) -> Any:
+    """Return the limits as JSON data, as `write_noise` writes them."""
+    return json.loads("\n".join(_lines(limits)))
+
+
 def read_noise(path: Path) -> Limits:
     """Return the limits in a file; raise a UsageError if it is invalid."""
     try:
@@ -202,6 +207,11 @@ def read_noise(path: Path) -> Limits:
         raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {_REMEDY}") from err
     except (ValueError, RecursionError) as err:
         raise UsageError(f"{path}: is not valid JSON ({err}); {_REMEDY}") from err
+    return noise_of(path, found)
+
+
+def noise_of(path: Path, found: Any) -> Limits:
+    """Return the limits that the JSON data in a file have; raise a UsageError if they are invalid."""
     version = found.get("noise_version") if isinstance(found, dict) else None
     if type(version) is not int:
         raise UsageError(f"{path}: is not a noise.json, since noise_version is missing; {_REMEDY}")

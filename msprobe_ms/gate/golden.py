@@ -19,7 +19,7 @@ from msprobe.base.version import tool
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.checks.invariants.judgement import Run
 from msprobe.checks.invariants.rows import parameters
-from msprobe.compare.core.limits import Limits, read_noise, write_noise
+from msprobe.compare.core.limits import Limits, noise_object, noise_of
 from msprobe.store import layout
 from msprobe.store.columnar.records import journal_of, read_records, write_records
 from msprobe.store.conversion import journal_of_json
@@ -129,10 +129,7 @@ class Golden:
     def _limits(self) -> Limits | None:
         if self.about["limits"] is None:
             return None
-        with TemporaryDirectory(prefix="msprobe-gate-") as folder:
-            file = Path(folder) / "noise.json"
-            file.write_text(json.dumps(self.about["limits"]))
-            return read_noise(file)
+        return noise_of(self.path, self.about["limits"])
 
     @property
     def dump(self) -> Path:
@@ -307,13 +304,6 @@ def _about(facts: Iterable[StepFacts], wanted: Wanted, made_with: Mapping[str, A
         "forward_only": wanted.forward_only,
         "runs": wanted.runs,
         "training": [each.as_row() for each in facts],
-        "limits": None if wanted.limits is None else _limits_object(wanted.limits),
+        "limits": None if wanted.limits is None else noise_object(wanted.limits),
         "accepted": [one.as_object() for one in wanted.accepted],
     }
-
-
-def _limits_object(limits: Limits) -> Any:
-    with TemporaryDirectory(prefix="msprobe-gate-") as folder:
-        file = Path(folder) / "noise.json"
-        write_noise(file, limits)
-        return json.loads(file.read_text("utf-8"))
