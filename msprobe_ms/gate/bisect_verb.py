@@ -20,6 +20,8 @@ from msprobe.options.declaration import option, positional
 from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import NUMBERS, REST, TEXT, one_of
 
+from .options import without_separator
+
 if TYPE_CHECKING:
     from .bisection import Bisected, Commit
 
@@ -53,7 +55,7 @@ class Options(JsonAnswer):
     @property
     def words(self) -> tuple[str, ...]:
         """Return the words of the command."""
-        return self.command[1:] if self.command[:1] == ("--",) else self.command
+        return without_separator(self.command)
 
     def check(self) -> None:
         """Raise UsageError without a command."""

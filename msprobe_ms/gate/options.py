@@ -30,6 +30,11 @@ class GoldenFile(OptionGroup):
     )
 
 
+def without_separator(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command that is given after `--`."""
+    return words[1:] if words[:1] == ("--",) else words
+
+
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class RunSource(OptionGroup):
     """The run: a command, or a dump of one."""
@@ -54,7 +59,7 @@ class RunSource(OptionGroup):
     @property
     def words(self) -> tuple[str, ...]:
         """Return the words of the command."""
-        return self.command[1:] if self.command[:1] == ("--",) else self.command
+        return without_separator(self.command)
 
     @property
     def source(self) -> tuple[str, ...]:
