@@ -35,7 +35,7 @@ TRUTH = {
     "transpose": "__getitem__",
     "weight": "blocks.2.mlp.up",
 }
-"""What the first line of the answer has to contain: a part of the call's name, or of the parameter's. Settings of the
+"""Parts of the names that the first line of the answer has to contain: of a call, or of a parameter. Settings of the
 optimizer are reported at the first call that takes a parameter."""
 
 UNTRAINED = ("no-backward", "no-update", "no-train")

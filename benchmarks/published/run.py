@@ -125,7 +125,7 @@ def one_rank(case, backend, run, noise, role):
 
 
 def hashes(case, backend, run_class, folder):
-    """What DebugMode of PyTorch says: the first operation whose hash differs, buggy and twin against fixed."""
+    """Return what DebugMode of PyTorch reports: the first operation with another hash, buggy and twin against fixed."""
     from torch.utils._debug_mode import DebugMode
 
     logs = {}

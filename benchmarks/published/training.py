@@ -1,4 +1,4 @@
-"""What the trainings of both frameworks share: the debugger around each step, the loss, and where they are written."""
+"""The common part of the trainings of both frameworks: the debugger around each step, the loss, and the files."""
 
 import json
 from dataclasses import dataclass, field

@@ -162,13 +162,13 @@ def _bisected(tree: Path, good: str, bad: str, trial: Callable[[], Verdict | Non
             translated(f"--bad {bad}: the revision {why}", f"--bad {bad}：该版本无法构建或运行，或与正确版本没有差异")
         )
     try:
-        said = _git(tree, "bisect", "start", bad, good)
+        printed = _git(tree, "bisect", "start", bad, good)
         for _ in range(_MAX_ROUNDS):
-            if first := _FIRST.search(said):
+            if first := _FIRST.search(printed):
                 return Bisected(_commit(tree, first[1]), verdicts.get(first[1]), trials=tuple(trials))
-            if _ONLY_SKIPPED in said:
-                return Bisected(None, None, tuple(_HASH.findall(said)), tuple(trials))
-            said = _git(tree, "bisect", tried(_git(tree, "rev-parse", "HEAD")), fails=False)
+            if _ONLY_SKIPPED in printed:
+                return Bisected(None, None, tuple(_HASH.findall(printed)), tuple(trials))
+            printed = _git(tree, "bisect", tried(_git(tree, "rev-parse", "HEAD")), fails=False)
     finally:
         _git(tree, "bisect", "reset", "-q", fails=False)
     raise UsageError("git bisect does not come to an end; run it by hand with `msprobe gate check` as judge")
@@ -206,6 +206,6 @@ def _git(folder: Path, *words: str, fails: bool = True) -> str:
     except OSError as err:
         raise UsageError(f"git cannot be started ({err.strerror or err}); install it") from err
     if done.returncode and fails:
-        said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-        raise UsageError(f"git {shlex.join(words)}: {said}")
+        error = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        raise UsageError(f"git {shlex.join(words)}: {error}")
     return done.stdout.strip()

@@ -2,7 +2,7 @@
 (format.md, page 15).
 
 The file is a zip with a columnar dump for each step and rank, samples of its tensors, and a manifest. Wherever a dump
-is read, it stands for the folder of the run; it is then unpacked into a temporary folder for the rest of the process.
+is read, it represents the folder of the run; it is then unpacked into a temporary folder for the rest of the process.
 """
 
 import atexit
