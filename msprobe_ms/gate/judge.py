@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
@@ -96,18 +97,19 @@ def judged(
         line = phrase("gate: did not train: {what}", what=_named(found[0]))
         answer = Answer("differs", line, found[0], tuple(found[1:]), advice=_where(found[0]))
         return Verdict(State.UNTRAINED, answer, Verdicts(0, len(found)), {}, facts)
-    request = Request(
-        run,
-        golden.path,
-        output=output or run.parent,
-        tables=output is not None,
-        format="json",
-        html=html,
-        resume=False,
-        workers=1,  # the golden is small: processes would start for longer than they work
-        limits=noise,
-    )
-    result = compare_paths(request, logging.DEBUG)
+    with TemporaryDirectory(prefix="msprobe-gate-") as scratch:  # a comparison of several dumps has a summary
+        request = Request(
+            run,
+            golden.path,
+            output=output or Path(scratch),
+            tables=output is not None,
+            format="json",
+            html=html,
+            resume=False,
+            workers=1,  # the golden is small: processes would start for longer than they work
+            limits=noise,
+        )
+        result = compare_paths(request, logging.DEBUG)
     assert isinstance(result, RequestResult)  # neither side is the root of an RL flow
     answer, exit_code = answer_of(result, request), verdicts_of(result).exit_code
     verdict = Verdict(

@@ -29,6 +29,13 @@ def test_the_same_run_is_green(golden_of, run_of):
     assert verdict.verdicts.wrong == 0
 
 
+def test_nothing_is_written_next_to_the_run(golden_of, run_of, tmp_path):
+    run, golden = run_of("eps"), golden_of("base")
+    before = sorted(tmp_path.rglob("*"))
+    assert judged(run, golden).state is State.RED
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_another_number_of_threads_is_green(golden_of, run_of):
     verdict = judged(run_of("wide-1"), golden_of("wide"))
     assert verdict.state is State.GREEN
