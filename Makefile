@@ -159,13 +159,28 @@ docs: .venv-docs/built
 
 #   make install        build and install the package, as after a change of the sources (VENV and MINDSPORE as above)
 #
-# The wheel of the tree as it stands; the folder `build` would hand it files that are gone.
-install: $(RUNTIME)
+# The wheel of the tree as it stands. It is the same for all environments of a Python, so it is built once, and again when
+# a source changes, also when one goes: a folder is a source too. `build` would hand it files that are gone.
+SOURCES := $(shell find msprobe_ms cell_dump compare graph_save mapping setup.py pyproject.toml README.md \
+    \( -name node_modules -o -name __pycache__ \) -prune -o -print)
+WHEEL = .wheels/$(VERSION)-$(firstword $(shell echo '$(CFLAGS)$(CXXFLAGS)$(MSPROBE_STRICT)' | cksum))
+
+install: $(VENV)/installed
+
+$(VENV)/installed: $(RUNTIME) $(WHEEL)/built
 	@echo "== installing msprobe-ms into $(VENV)"
-	@rm -rf build $(VENV)/wheel
-	@$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir $(VENV)/wheel .
+	@rm -rf $(VENV)/wheel
+	@mkdir -p $(VENV)/wheel
+	@cp $(WHEEL)/*.whl $(VENV)/wheel
 	@$(PIP) install --quiet --no-deps --force-reinstall $(VENV)/wheel/*.whl
+	@touch $@
+
+$(WHEEL)/built: $(SOURCES) | $(RUNTIME)
+	@echo "== building the wheel of msprobe-ms"
+	@rm -rf build $(WHEEL)
+	@$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir $(WHEEL) .
 	@rm -rf build
+	@touch $@
 
 $(RUNTIME): pyproject.toml tests/constraints.txt
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' || \
@@ -198,7 +213,7 @@ $(LAYER): $(RUNTIME) tests/end_to_end/mindtorch/requirements.txt
 
 #   make clean          remove all environments and everything that was built
 clean:
-	rm -rf .venv .venv-* .demo .docs build msprobe_ms.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .wheels .demo .docs build msprobe_ms.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # --- For contributors: coverage, hooks, changelog ---
 
@@ -232,7 +247,7 @@ run-coverage: $(TOOLS) $(COVERAGE_TOOLS) $(if $(filter none,$(MINDSPORE)),,$(TOR
 	@$(BIN)/python tests/support/coverage_report.py $(COVERAGE)
 
 coverage-folder:
-	@rm -rf $(COVERAGE)
+	@rm -rf $(COVERAGE) $(WHEEL)
 	@mkdir -p $(COVERAGE)
 	@printf '[build]\nbuild_base = %s\n' $(COVERAGE)/build > $(COVERAGE)/build.cfg
 
