@@ -6,6 +6,7 @@ construction or in the first `start`; after it, no error of this package stops t
 
 import atexit
 import logging
+import os
 import platform
 import sys
 from abc import abstractmethod
@@ -24,12 +25,13 @@ from msprobe.base.framework import AnyModel, Framework, Roots, frozen_parameters
 from msprobe.base.interrupts import must_propagate
 from msprobe.base.log import log_once, logger
 from msprobe.base.sections import AccCheckSettings
-from msprobe.base.settings import Settings, collect_options, load, stage_settings, with_unique_dump_path
+from msprobe.base.settings import REPLACED_BY, Settings, collect_options, load, stage_settings, with_unique_dump_path
 from msprobe.base.tally import Tally, log_nothing_collected
 from msprobe.base.version import tool
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.frameworks import process
+from msprobe.gate_process import golden_file, judge
 from msprobe.grad_probe.probe import Destination, GradProbe
 from msprobe.stage_control import Clock, Service, ServiceConfig, class_or_instance_method, serialized
 from msprobe.store.arrow import require_pyarrow
@@ -464,6 +466,34 @@ class Debugger:
             f'monitor(): task "{self._settings.task}" does not monitor optimizers; the call has no effect, as in '
             "msprobe",
         )
+
+    @class_or_instance_method
+    def gate(self, golden: "str | PathLike[str]", *, update: str = "") -> int:
+        """End the collection, and return the exit code of `msprobe gate check` for its dump.
+
+        golden : the golden file; the suffix `.golden` may be omitted.
+        update : a reason; if it is given, the golden is written instead of checked.
+
+        Call it once, after the training: `sys.exit(debugger.gate("goldens/gpt-tiny"))`. Returns 0 without a check if
+        `msprobe gate` has started this training, because that command checks it. UsageError if there is no golden, for
+        a training with several ranks, or if neither tensors nor statistics were collected. See
+        `how-to/checking/gate.md`.
+        """
+        root = self._parent or self
+        if root._settings.task not in ("tensor", "statistics"):
+            raise UsageError(
+                f'gate(): task "{root._settings.task}" has no values of calls; use task "tensor" or "statistics"'
+            )
+        if process.size(self._framework) > 1:
+            raise UsageError(
+                "gate(): other ranks may still be writing; when all have ended, run: "
+                f"msprobe gate check --golden {golden_file(golden)} --target {root._settings.dump_path}"
+            )
+        if REPLACED_BY in os.environ:
+            return 0
+        dump = root._own_folder(root._rank()).folder
+        root._retire()
+        return judge(golden_file(golden), dump, update)
 
     @class_or_instance_method
     def forward_backward_dump_end(self) -> None:

@@ -23,7 +23,7 @@ LAYERS = [
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
     ["msprobe.frameworks.mindspore", "msprobe.frameworks.pytorch"],
     ["msprobe.frameworks.mindtorch"],
-    ["msprobe.grad_probe", "msprobe.perturb", "msprobe.precheck", "msprobe.readiness"],
+    ["msprobe.gate_process", "msprobe.grad_probe", "msprobe.perturb", "msprobe.precheck", "msprobe.readiness"],
     [
         *("msprobe.debugger", "msprobe.checks", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
         *("msprobe.observed_run", "msprobe.single_save", "msprobe.config_check", "msprobe.convert", "msprobe.bundle"),

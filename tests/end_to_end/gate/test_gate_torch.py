@@ -134,3 +134,52 @@ def test_several_workers_write_and_check_their_own_goldens(tested):
     assert tested("--numerics-update", "first", "-n", "2", copies=3).returncode == 0
     assert {path.name for path in tested.golden.parent.iterdir()} == {"net.golden", "net1.golden", "net2.golden"}
     assert tested("-n", "2", copies=3).returncode == 0
+
+
+# ---- from the training script ---------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+import torch
+from torch import nn
+from msprobe.pytorch import PrecisionDebugger
+
+eps, update = float(sys.argv[1]), sys.argv[2]
+torch.manual_seed(1)
+model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8, eps=eps), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+debugger = PrecisionDebugger(task="tensor", level="mix", dump_path="./dump", step=[0, 1])
+numbers = torch.Generator().manual_seed(2)
+for _ in range(2):
+    debugger.start(model=model)
+    model(torch.randn(4, 8, generator=numbers)).square().mean().backward()
+    debugger.stop()
+    optimizer.step()
+    optimizer.zero_grad()
+    debugger.step()
+sys.exit(debugger.gate("net", update=update))
+"""
+
+
+def test_a_script_checks_its_own_run(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+
+    def train(eps, update="", command=()):
+        words = [*command, python("torch"), "train.py", eps, update]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+
+    missing = train("1e-5")
+    assert missing.returncode == 1
+    assert "gate('net', update=REASON)" in missing.stderr.splitlines()[-1]
+    assert train("1e-5", "first").returncode == 0
+    assert train("1e-5").returncode == 0
+    changed = train("1e-2")
+    assert changed.returncode == 1
+    assert "Functional.layer_norm.0.forward" in changed.stdout.splitlines()[-1]
+    # The command checks this training: its own check would have no steps of its own settings.
+    checked = train("1e-2", command=[sys.executable, "-m", "msprobe", "gate", "check", "--golden", "net.golden", "--"])
+    assert checked.returncode == 1
+    assert checked.stdout.count("gate: red") == 1
+    assert train("1e-2", "wider").returncode == 0
+    assert accepted(tmp_path / "net.golden") == ["wider"]
+    assert train("1e-2").returncode == 0
