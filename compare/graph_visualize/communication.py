@@ -7,7 +7,8 @@ links lead to all ranks; for every other rank, only the link to the root is draw
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msprobe.compare.ranks.collectives import At, Connected, Exchange, RankSummary, connect, exchanges_of, word_of
+from msprobe.compare.core.exchanges import word_of
+from msprobe.compare.ranks.collectives import At, Connected, Exchange, RankSummary, connect, exchanges_of
 from msprobe.store.record import Dump
 
 Links = list[dict[str, object]]

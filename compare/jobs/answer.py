@@ -6,7 +6,7 @@ from shlex import quote
 
 from msprobe.base.names import parse
 from msprobe.base.phrase import Words, phrase
-from msprobe.compare.core.buffers import PREFIXES
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.reason import Cause
 from msprobe.compare.locate.finding import Divergence
 from msprobe.compare.locate.wording import where_to_look
@@ -109,11 +109,7 @@ _LOOK_AT_EXCHANGE = "at the group and the operation of the collective, and at wh
 
 def advice(finding: Divergence, request: Request, outcome: Outcome | None = None) -> Iterator[Suggestion]:
     """Return where to look, and commands with more information; `outcome` is that of the finding."""
-    is_exchange = False
-    if finding.kind is kinds.COMPUTES and finding.name.startswith((*PREFIXES, "Primitive.")):
-        from msprobe.compare.ranks.collectives import word_of  # here: few comparisons have several ranks
-
-        is_exchange = bool(word_of(finding.name))
+    is_exchange = finding.kind is kinds.COMPUTES and bool(word_of(finding.name))
     if outcome is not None and outcome.hint is not None:
         yield Suggestion(outcome.hint.line)
     where = phrase(_LOOK_AT_EXCHANGE) if is_exchange else where_to_look(finding)

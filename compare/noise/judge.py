@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits
 from msprobe.compare.core.noise import (
     OPAQUE,
@@ -43,6 +44,7 @@ from msprobe.store.record import NULL
 
 from .deviations import ACROSS
 from .evidence import OutputEvidence
+from .exchanges import Exchanges
 from .handed_on import change_on_one_side
 from .operation import STEEP, operation_of, rounds_inside
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
@@ -141,6 +143,7 @@ class _Judging:
         self._are_untraced = b"" if self._with_gradients else aligned.untraced()
         self._upstream = Upstream(aligned, self._states, self._leaf_state)
         self._unrecorded = Unrecorded(aligned, self._states, self._judge_inputs)
+        self._exchanges = Exchanges(aligned)
 
     def judged(self, *, is_shown: bool = False) -> Comparison:
         aligned, states = self._aligned, np.asarray(self._states)
@@ -598,10 +601,11 @@ class _Judging:
 
     def _computed_state(self, row: int, event: Event, received: Received) -> State:
         """Return the state of an output of an innermost call, by the evidence about that call."""
-        if row in self._outputs.by_bits:
+        is_exchange = bool(word_of(event.called))  # it depends on inputs of other ranks
+        if row in self._outputs.by_bits and not is_exchange:
             self._note(row, event, ResidualJudgement(Sign.BITS, self._outputs.precision(row), 0.0), received.error)
             return State.DIVERGENT
-        judgement = self._outputs.judgements.get(row)
+        judgement = None if is_exchange else self._outputs.judgements.get(row)
         is_decisive = (
             judgement is not None and judgement.is_of is not KernelPrecision.OPAQUE and self._is_of_one_function(row)
         )
@@ -617,11 +621,14 @@ class _Judging:
             is_unclear = received.is_unclear and not is_crossed
             return self._propagated(row, received.propagated, is_unclear)
         most = self._most(row, event) * self._upstream.composed_calls(event)
-        error = received.error * self._steepness(event)
+        if is_exchange:
+            distance, error = self._exchanges.explained(row, event, received.error, max(self._greatest.values()))
+        else:
+            distance, error = self._distance_of_sum(row, event), received.error * self._steepness(event)
         is_beyond = (
             not self._has_other_arguments(event)
             and math.isfinite(received.error)
-            and is_amplified(self._distance_of_sum(row, event), error, self._rounding(row), most)
+            and is_amplified(distance, error, self._rounding(row), most)
         )
         if is_beyond and self._is_of_diverging_layer(event):
             return State.PROPAGATED

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.base import names
-from msprobe.compare.ranks.collectives import traffic_of, word_of
+from msprobe.compare.core.exchanges import word_of
+from msprobe.compare.ranks.collectives import traffic_of
 
 from .dumps import RankDump
 from .values import Record, is_tensor, signature

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from msprobe.base import names
-from msprobe.compare.core.buffers import BATCH, function_of, is_buffer
+from msprobe.compare.core.buffers import BATCH, is_buffer
 from msprobe.store.record import Call, Record
 
 Traffic = Literal["all", "from_one", "to_one", "send", "receive"]
@@ -80,31 +80,11 @@ class RankSummary:
     nodes: tuple[Node, ...] = ()
 
 
-_WORDS = ("send", "recv", "broadcast", "reduce", "gather", "scatter", "all_to_all")
-"""Parts of the names of functions that communicate: `all_reduce`, `isend`, `_all_gather_base`..."""
-
-_PRIMITIVES = {
-    "AllReduce": "all_reduce",
-    "AllGather": "all_gather",
-    "ReduceScatter": "reduce_scatter",
-    "AlltoAll": "all_to_all",
-    "AlltoAllV": "all_to_all",
-}
-"""The primitives that are known without their attributes: dumps do not contain the root or the other rank."""
-
 _ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 _WORLD = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "gloo_world_group")
 _REDUCTIONS = ("sum", "max", "min", "prod", "avg")
 """Strings among the arguments that are not names of groups."""
-
-
-def word_of(call: str) -> str:
-    """Return the operation of a call, such as `all_reduce`, if it communicates; otherwise an empty string."""
-    if call.startswith("Primitive.") and (name := names.parse(call)).kind == "api":
-        return _PRIMITIVES.get(name.stem.rsplit(".", 1)[-1], "")
-    function = function_of(call)
-    return function if any(word in function for word in _WORDS) else ""
 
 
 def traffic_of(word: str) -> Traffic:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.base.files import replace_atomically
 from msprobe.base.schema import KEYS
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall, calls_with
 from msprobe.compare.judge.pairs import UNINITIALISED
@@ -26,7 +27,7 @@ from msprobe.compare.tables.cells import number
 from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.rows import rows
 
-from .collectives import Connected, Exchange, Node, RankSummary, connect, exchanges_of, fills, word_of
+from .collectives import Connected, Exchange, Node, RankSummary, connect, exchanges_of, fills
 
 
 def node_of(comparison: Comparison, event: Event) -> Node:

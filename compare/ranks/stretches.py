@@ -9,11 +9,12 @@ search over ranks can report for this rank, without reading the dumps.
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.judged import Comparison
 from msprobe.store.digests import SIZE
 
-from .collectives import Connected, exchanges_of, word_of
+from .collectives import Connected, exchanges_of
 from .search import Place
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from msprobe.base import names
-from msprobe.compare.ranks.collectives import word_of
+from msprobe.compare.core.exchanges import word_of
 from msprobe.report.document import Layout
 
 from .calls import UnitCalls

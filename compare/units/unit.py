@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.find import Located
-from msprobe.compare.ranks.collectives import RankSummary, exchanges_of, word_of
+from msprobe.compare.ranks.collectives import RankSummary, exchanges_of
 from msprobe.findings.finding import Finding
 from msprobe.report.document import Side
 from msprobe.report.embed import encoded

@@ -24,8 +24,9 @@ from msprobe.checks.nonfinite.finding import Answer as NonFinite
 from msprobe.checks.nonfinite.search import search
 from msprobe.checks.nonfinite.wording import last_line as line_of_nonfinite
 from msprobe.checks.nonfinite.wording import notes as notes_of_nonfinite
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.jobs.outcome import budget
-from msprobe.compare.ranks.collectives import RankSummary, exchanges_of, word_of
+from msprobe.compare.ranks.collectives import RankSummary, exchanges_of
 from msprobe.compare.units.assembly import Assembly, label_of
 from msprobe.compare.units.unit import PackedUnit, unit_of_dump
 from msprobe.compare.workers.run import Lost, run

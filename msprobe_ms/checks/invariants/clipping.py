@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from math import isfinite, prod, sqrt
 from statistics import median_low
 
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.standard import family
 from msprobe.compare.parallel.shards import Shard
-from msprobe.compare.ranks.collectives import word_of
 from msprobe.store.record import INPUT, OUTPUT, Dump
 
 from .exchanges import eps_of

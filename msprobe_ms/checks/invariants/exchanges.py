@@ -9,8 +9,9 @@ import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.base.schema import NAMES
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.standard import canonical, family
-from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect, exchanges_of, fills, word_of
+from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect, exchanges_of, fills
 from msprobe.store.reader import load_tensor
 from msprobe.store.record import REDUCTION, UNWRITTEN, Dump, Record
 

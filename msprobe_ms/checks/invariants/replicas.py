@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.parallel.shards import Shard
-from msprobe.compare.ranks.collectives import word_of
 from msprobe.store.record import INPUT, TENSOR, Dump
 
 from .judgement import Judgement, Run, Status, Why, unjudged

@@ -22,10 +22,11 @@ from pathlib import Path
 from msprobe.base import names
 from msprobe.base.errors import DumpError
 from msprobe.base.verdicts import Gap, Verdicts
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.tensor import Source
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.pairs import UNINITIALISED, says_nothing, unwritten_inputs
-from msprobe.compare.ranks.collectives import Exchange, exchanges_of, fills, word_of
+from msprobe.compare.ranks.collectives import Exchange, exchanges_of, fills
 from msprobe.findings.catalogue import nonfinite as kinds
 from msprobe.findings.kind import Kind
 from msprobe.store.reader import json_object_or_empty, read

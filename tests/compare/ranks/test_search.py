@@ -7,8 +7,9 @@ from rank_stories import WRONG, api, named, reduce
 from three_calls import EXP, SIN
 
 from msprobe.cli import main
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.locate.find import locate
-from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect, traffic_of, word_of
+from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect, traffic_of
 from msprobe.compare.ranks.search import as_objects, first_over_ranks, summarize
 from msprobe.compare.run import compare
 

@@ -1,0 +1,65 @@
+"""Results of exchanges between ranks: errors of what other ranks contribute explain them, and faults are not explained."""
+
+import numpy as np
+import pytest
+
+from msprobe.cli import main
+
+INPUTS = np.array([[1.0, 2.0], [-3.0, 4.0]], np.float32), np.array([[2.0, -1.0], [5.0, 1.5]], np.float32)
+SHARES = np.array([[7.0, 2.5], [6.0, -4.0]], np.float32), np.array([[3.0, -8.0], [2.0, 9.0]], np.float32)
+
+
+@pytest.fixture
+def ranks(builder, tensor, tmp_path):
+    """`ranks(side, error, wrong)`: two ranks compute their shares by two calls, and add them up; those of rank 1 have a
+    relative error, an eighth of it after the first call."""
+
+    def write(side, error=0.0, wrong=0.0, written=(0, 1)):
+        first = INPUTS[0] * 2, INPUTS[1] * np.float32(2 + error / 4)
+        shares = SHARES[0], SHARES[1] * np.float32(1 + error)
+        total = (shares[0] + shares[1]) * np.float32(1 + wrong)
+        for rank in written:
+            made = builder(side, mode="tensor")
+            made.folder = tmp_path / side / "step0" / f"rank{rank}"
+            made.call("Functional.mine.0.forward", [tensor(INPUTS[rank])], [tensor(first[rank])])
+            made.call("Functional.mine.1.forward", [tensor(first[rank])], [tensor(shares[rank])])
+            made.call("Distributed.all_reduce.0.forward", [tensor(shares[rank])], [tensor(total)])
+            made.write()
+        return str(tmp_path / side)
+
+    return write
+
+
+@pytest.fixture
+def compared(tmp_path, capsys):
+    def run(target, golden):
+        code = main(["compare", target, golden, "-o", str(tmp_path / "out")])
+        return code, capsys.readouterr().out.splitlines()[-1]
+
+    return run
+
+
+def test_the_error_of_another_rank_explains_a_sum(ranks, compared):
+    code, line = compared(ranks("t", error=4e-6), ranks("g"))
+    assert (code, line.split(":")[0]) == (0, "no difference beyond rounding"), line
+
+
+def test_without_the_other_rank_nothing_explains_it(ranks, compared):
+    code, line = compared(ranks("t", error=4e-6, written=[0]), ranks("g", written=[0]))
+    assert code == 1
+    assert line.startswith("first wrong call: Distributed.all_reduce.0.forward")
+
+
+def test_a_wrong_sum_is_not_explained(ranks, compared):
+    code, line = compared(ranks("t", error=4e-6, wrong=1e-3), ranks("g"))
+    assert code == 1
+    assert line.startswith("first wrong call: Distributed.all_reduce.0.forward")
+
+
+def test_a_fault_of_another_rank_is_no_noise_of_this_one(ranks, compared, tmp_path):
+    target, golden = ranks("t", error=0.5), ranks("g")
+    code, line = compared(target, golden)
+    assert code == 1
+    assert line.startswith("first wrong call: Functional.mine.")
+    code, line = compared(f"{target}/step0/rank0/dump.json", f"{golden}/step0/rank0/dump.json")
+    assert code == 1, line
