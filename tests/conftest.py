@@ -72,7 +72,7 @@ MARKERS = {
     "turns(word, n)": "of the tests with this word n are run, others for each commit; all with --all-cases",
     "sample(n)": "n of the test's cases are run, spread evenly, others for each commit; all with --all-cases",
     "part(n)": "of the file's tests one in n is run, others for each commit; all with --all-cases",
-    "always": "not left out by the file's `part`",
+    "always": "all cases of the test, and the test itself, are run each time",
 }
 
 
@@ -126,12 +126,15 @@ def pytest_collection_modifyitems(config, items):
 
 
 _WHOLE = ("sample", "turns", "always")
-"""Markers of tests that `part` does not leave out."""
+"""Markers of tests that `part` and `GRID` do not leave out."""
+
+GRID = 8
+"""Of a test with more cases than this, so many are run, or a third if that is more; others for each commit."""
 
 
 def not_sampled(items, seed):
     """Return the tests that only `make verify` runs."""
-    cases, files, left = {}, {}, {item for item in items if item.get_closest_marker("verify")}
+    cases, files, grids, left = {}, {}, {}, {item for item in items if item.get_closest_marker("verify")}
     for item in items:
         if item in left:
             continue
@@ -139,8 +142,13 @@ def not_sampled(items, seed):
             cases.setdefault((item.parent, item.originalname), (marker.args[0], []))[1].append(item)
         if marker := item.get_closest_marker("turns"):
             cases.setdefault(marker.args, (marker.args[1], []))[1].append(item)
-        if (marker := item.get_closest_marker("part")) and not any(map(item.get_closest_marker, _WHOLE)):
+        if any(map(item.get_closest_marker, _WHOLE)):
+            continue
+        if marker := item.get_closest_marker("part"):
             files.setdefault(item.path, (marker.args[0], []))[1].append(item)
+        elif hasattr(item, "callspec"):
+            grids.setdefault((item.parent, item.originalname), []).append(item)
+    cases |= {key: (max(GRID, -(-len(every) // 3)), every) for key, every in grids.items()}
     cases |= {(path.name, "part"): (-(-len(every) // n), every) for path, (n, every) in files.items()}
     for (group, name), (count, every) in cases.items():
         left.update(set(every).difference(sampled(count, every, seed, f"{getattr(group, 'name', group)} {name}")))

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,27 +86,57 @@ def test_sampled(number):
 """
 
 
+GRIDS = """
+import pytest
+
+@pytest.mark.parametrize("number", range(8))
+def test_few(number):
+    pass
+
+@pytest.mark.parametrize("first", range(6))
+@pytest.mark.parametrize("second", range(5))
+def test_grid(first, second):
+    pass
+
+@pytest.mark.always
+@pytest.mark.parametrize("number", range(20))
+def test_all(number):
+    pass
+"""
+
+
 @pytest.mark.slow
 def test_a_part_of_a_file_is_one_test_in_three_and_another_commit_has_others(tmp_path, root):
     """Eight tests without a marker of their own, of which three are run, and two of the four that are sampled."""
-    (tmp_path / "test_parts.py").write_text(PARTS)
-
-    def run(*options):
-        command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "--collect-only", "-q"]
-        environment = {**os.environ, "PYTHONPATH": str(root / "tests")}
-        done = subprocess.run(
-            [*command, "--rootdir", str(tmp_path), *options, "test_parts.py"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        return re.findall(r"::(test_\w+)", done.stdout), re.findall(r"::(test_\S+)", done.stdout)
-
+    run = partial(collected, tmp_path, root, PARTS)
     assert len(run("--all-cases")[0]) == 12
     taken = [run("--sample-seed", seed) for seed in "abc"]
     for names, _ in taken:
         assert (len(names), names.count("test_sampled")) == (5, 2)
     assert len({case for _, cases in taken for case in cases if "sampled" not in case}) > 3
+
+
+@pytest.mark.slow
+def test_of_a_grid_a_third_is_run_and_another_commit_has_others(tmp_path, root):
+    run = partial(collected, tmp_path, root, GRIDS)
+    assert len(run("--all-cases")[0]) == 58
+    taken = [run("--sample-seed", seed) for seed in "abcd"]
+    for names, _ in taken:
+        assert [names.count(f"test_{name}") for name in ("few", "grid", "all")] == [8, 10, 20]
+    assert len({case for _, cases in taken for case in cases if "grid" in case}) > 10
+
+
+def collected(folder, root, tests, *options):
+    """Return the names of the tests that a run of a file selects, without and with their cases."""
+    (folder / "test_it.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "--collect-only", "-q"]
+    done = subprocess.run(
+        [*command, "--rootdir", str(folder), *options, "test_it.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(root / "tests")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return re.findall(r"::(test_\w+)", done.stdout), re.findall(r"::(test_\S+)", done.stdout)
