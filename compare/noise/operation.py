@@ -178,17 +178,20 @@ class CallSummaries:
         )
         return t, g
 
-    def added_rms(self, row: int) -> float:
+    def added(self, row: int) -> tuple[float, float]:
         """Return, for the gradient of a bias, the root mean square of the golden's sum if its summands did not cancel
-        out; 0 for any other output.
+        out, and the relative rounding error of the sum; zeros for any other output.
 
-        The gradient of a bias of keys cancels out, before a softmax, and the remainder is rounding.
+        The gradient of a bias of keys cancels out, before a softmax, and the remainder is rounding. If n numbers are
+        added one after the other, the partial sums are as large as the root of their number, so that their rounding
+        errors of u / 2 add up to about u / 2 * sqrt(n / 2) of the sum.
         """
         out = self._summaries[1].of(self._aligned.rows[1][row]) if self.is_backward else None
         if out is None or len(out.shape) != 1:
-            return 0.0
-        incoming = (one for one in self.sides[1].incoming if one.size > out.size)
-        return max((one.rms * math.sqrt(one.size / out.size) for one in incoming), default=0.0)
+            return 0.0, 0.0
+        incoming = [one for one in self.sides[1].incoming if one.size > out.size]
+        found = max(((one.rms * math.sqrt(one.size / out.size), one.size) for one in incoming), default=(0.0, 0))
+        return found[0], out.unit / 2 * math.sqrt(found[1] / out.size / 2)
 
 
 class Forms:

@@ -379,7 +379,9 @@ class StatisticsEvidence(OutputEvidence):
                     unchanged[kind] = NOTHING_UNCHANGED
                 if kind not in changes:
                     changes[kind] = _Changes(call.operation)
-                changes[kind].add(row, moments, spread, self._added_deviation(row, call, spread))
+                least, rounding = call.added(row)
+                added = self._added_deviation(row, call, spread, least)
+                changes[kind].add(row, moments, math.hypot(spread, rounding), added)
                 if aligned.equal[row] == DIFFERENT and has_law(call.function, call.is_backward):
                     outputs = by_form[call.form(forms)] if outputs is None else outputs
                     outputs[call.offsets(row)].append(row)
@@ -475,12 +477,13 @@ class StatisticsEvidence(OutputEvidence):
         size, unit, is_constant = self._aligned.sides[1].form(self._aligned.rows[1][row])
         return Unchanged(known.outputs + 1, known.counting + is_counting(size, is_constant), max(known.unit, unit))
 
-    def _added_deviation(self, row: int, call: CallSummaries, spread: float) -> Deviation | None:
+    def _added_deviation(self, row: int, call: CallSummaries, spread: float, least: float) -> Deviation | None:
         """Note the element error of an output that has statistics on both sides, whose inputs have the element error
-        `spread`. Return its deviation if that is relative to summands that cancelled out; None for any other."""
+        `spread`. Return its deviation if that is relative to summands that cancelled out, whose sum has the root mean
+        square `least`; None for any other."""
         aligned, own = self._aligned, None
         error = aligned.spread[row]
-        if (least := call.added_rms(row)) and (both := aligned.summaries(row)) is not None:
+        if least and (both := aligned.summaries(row)) is not None:
             own = deviation(*both, least=least)
             if sampled := aligned.sampled(row):
                 own = own._replace(max=max(own.max, sampled * both[1].rms / max(both[1].rms, least)))
