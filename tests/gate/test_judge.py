@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from msprobe.base.errors import UsageError
@@ -12,8 +14,11 @@ from msprobe.findings.catalogue import comparison
 from msprobe.findings.catalogue import gate as kinds
 from msprobe.gate.accepting import accept
 from msprobe.gate.calibration import calibrated
-from msprobe.gate.golden import Golden
+from msprobe.gate.golden import Golden, Wanted, read_run, write
 from msprobe.gate.judge import State, judged
+from msprobe.gate.recording import Collection
+from msprobe.gate.training import gradient, gradient_rows
+from msprobe.store.reader import load_tensor
 
 
 def first(verdict):
@@ -122,6 +127,30 @@ def test_a_gradient_that_differs_is_named_where_calls_cannot_be_seen(golden_of, 
     assert kind is kinds.GRADIENT_DIFFERS
     assert name in {f"{layer}.{part}" for layer in ("first", "norm", "last") for part in ("weight", "bias")}
     assert verdict.answer.first.place.step == 0
+
+
+@pytest.mark.parametrize(("size", "state"), [(1e-5, State.GREEN), (1e-2, State.RED)])
+def test_what_is_left_of_a_gradient_that_cancels_out_is_rounding(run_of, tmp_path, size, state):
+    """A bias before a batch norm has no effect on the loss: both runs have some rounding as its gradient."""
+    sides = run_of("base"), Path(shutil.copytree(run_of("base"), tmp_path / "golden-run"))
+    for side, random in zip(sides, map(np.random.default_rng, (1, 2)), strict=True):
+        for _, _, dump in read_run(side).every:
+            rows, columns = gradient_rows(dump), dump.columns
+            gradients = {name: gradient(dump, at) for name, at in rows.items()}
+            usual = float(np.median([np.sqrt(np.mean(np.square(each))) for each in gradients.values()]))
+            records = [columns.record(row, columns.call_of(row)) for row in range(len(columns)) if columns.file[row]]
+            arrays = {record.file: load_tensor(dump, record) for record in records}
+            bias = columns.file[rows["first.bias"][0]]
+            arrays[bias] = (size * usual * random.standard_normal(arrays[bias].shape)).astype(np.float32)
+            folder = Path(dump.folder) / "dump_tensor_data"
+            shutil.rmtree(folder)
+            folder.mkdir()
+            for file, array in arrays.items():
+                np.save(folder / file, array)
+    without(sides[0], only_gradients)
+    write(tmp_path / "cancelled.golden", sides[1], Wanted(Collection()))
+    verdict = judged(sides[0], Golden.read(tmp_path / "cancelled.golden"))
+    assert verdict.state is state, verdict.answer.line
 
 
 def test_mindformers_limits_accept_what_they_allow(golden_of, run_of):
