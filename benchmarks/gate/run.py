@@ -1,6 +1,8 @@
 """Record goldens of small trainings, and check harmless changes and faults against them; writes RESULTS.md.
 
-    python benchmarks/gate/run.py [--only CHANGE ...] [--framework torch|mindspore]
+    python benchmarks/gate/run.py [--only CHANGE ...] [--framework torch|mindspore] [--mindspore PYTHON ...]
+
+`--mindspore` gives the Pythons of other versions of MindSpore, which check the golden of this one.
 
 Each check runs the training in a process of its own. The truth is written in `train_torch.py` and below, before
 anything is checked: a harmless change must be green, a fault must be red and name its call or parameter, and a training
@@ -38,6 +40,14 @@ TRUTH = {
 """Parts of the names that the first line of the answer has to contain: of a call, or of a parameter. Settings of the
 optimizer are reported at the first call that takes a parameter."""
 
+ENVIRONMENTS = {
+    "cpu-default": "ATEN_CPU_CAPABILITY=default",
+    "cpu-avx2": "ATEN_CPU_CAPABILITY=avx2",
+    "onednn-avx2": "ONEDNN_MAX_CPU_ISA=AVX2",
+    "mkl-compatible": "MKL_CBWR=COMPATIBLE",
+}
+"""Variables of the environment that choose the kernels of another processor."""
+
 UNTRAINED = ("no-backward", "no-update", "no-train")
 FORMATS = ("json", "packed", "columnar")
 
@@ -46,6 +56,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--framework", choices=["torch", "mindspore"])
+    parser.add_argument("--mindspore", nargs="+", default=[], metavar="PYTHON", help="with other versions of it")
     args = parser.parse_args()
     rows, sizes = [], []
     with tempfile.TemporaryDirectory() as temporary:
@@ -54,7 +65,7 @@ def main():
             rows += torch_rows(folder, args.only, sizes)
             rows += other_rows(folder, args.only, sizes)
         if args.framework != "torch":
-            rows += mindspore_rows(folder, args.only, sizes)
+            rows += mindspore_rows(folder, args.only, sizes, args.mindspore)
     text = report(rows, sizes)
     print(text)
     if not args.only and not args.framework:
@@ -69,13 +80,33 @@ def torch_rows(folder, only, sizes):
     for change, meaning in {**HARMLESS, **FAULTS}.items():
         if only and change not in only:
             continue
-        done = check(golden, "--", sys.executable, TORCH, "--change", change)
+        done = check(golden, "--", *environment(change, folder), sys.executable, TORCH, "--change", change)
         expected = 2 if change == "fails" else 3 if change in UNTRAINED else 1 if change in FAULTS else 0
         yield row("PyTorch", change, meaning, expected, done)
-    for form in FORMATS if not only else ():
-        run = folder / f"dump-{form}"
-        collect(run, form, [sys.executable, TORCH])
-        yield row("PyTorch", f"format-{form}", f"an existing dump, format {form}", 0, check(golden, "--target", run))
+    yield from format_rows("PyTorch", golden, folder, [sys.executable, TORCH], only)
+
+
+def format_rows(framework, golden, folder, command, only):
+    for form in FORMATS:
+        if not only or f"format-{form}" in only:
+            run = folder / f"{golden.stem}-{form}"
+            collect(run, form, command)
+            yield row(
+                framework, f"format-{form}", f"an existing dump, format {form}", 0, check(golden, "--target", run)
+            )
+
+
+def environment(change, folder):
+    """Return words that set the environment of a change for a command; numpy 2 is installed into a folder for it."""
+    if change in ENVIRONMENTS:
+        return ["env", ENVIRONMENTS[change]]
+    if change != "numpy-2":
+        return []
+    place = folder / "numpy-2"
+    if not place.exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place), "numpy>=2,<3"]
+        subprocess.run(pip, check=True, stderr=subprocess.DEVNULL)
+    return ["env", f"PYTHONPATH={place}"]
 
 
 def other_rows(folder, only, sizes):
@@ -87,17 +118,23 @@ def other_rows(folder, only, sizes):
         sizes.append((f"{model}, PyTorch", *record(golden, [sys.executable, OTHERS, model])))
         for change in changes:
             if not only or change in only:
-                done = check(golden, "--", sys.executable, OTHERS, model, "--change", change)
+                words = (*environment(change, folder), sys.executable, OTHERS, model, "--change", change)
+                done = check(golden, "--", *words)
                 meaning = {**HARMLESS, **FAULTS}[change]
                 yield row(f"PyTorch, {model}", change, meaning, int(change in FAULTS), done, NAMES)
+        yield from format_rows(f"PyTorch, {model}", golden, folder, [sys.executable, OTHERS, model], only)
 
 
-def mindspore_rows(folder, only, sizes):
+def mindspore_rows(folder, only, sizes, others):
     golden = folder / "gpt-mindspore.golden"
     sizes.append(("GPT of 2 blocks, width 16, MindSpore", *record(golden, [sys.executable, MINDSPORE])))
     changes = {
         "none": (0, "nothing is changed"),
         "order": (0, "the product of the MLP in two halves, added at the end"),
+        "matmul": (0, "a layer of the MLP written out"),
+        "split": (0, "the batch in two micro batches, whose gradients are added"),
+        "synchronous": (0, "PyNative without its asynchronous pipeline"),
+        "threads-1": (0, "one thread of the runtime"),
         "scale": (1, "one layer scales its output by 1.02"),
         "eps": (1, "the epsilon of a LayerNorm is 1e-3"),
         "still": (3, "the optimizer is never called"),
@@ -106,6 +143,14 @@ def mindspore_rows(folder, only, sizes):
         if not only or change in only:
             done = check(golden, "--", sys.executable, MINDSPORE, "" if change == "none" else change)
             yield row("MindSpore", change, meaning, expected, done)
+    yield from format_rows("MindSpore", golden, folder, [sys.executable, MINDSPORE], only)
+    for python in others if not only else ():
+        asked = "from importlib.metadata import version; print(version('mindspore'))"
+        number = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
+        for change, expected in (("", 0), ("scale", 1)):
+            done = check(golden, "--", python, MINDSPORE, change)
+            meaning = f"MindSpore {number}" + (f", and {changes[change][1]}" if change else "")
+            yield row("MindSpore", change or "none", meaning, expected, done)
 
 
 def gate(words, **more):

@@ -6,6 +6,8 @@
 """
 
 import argparse
+import sys
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +15,19 @@ from torch import nn
 
 from msprobe.pytorch import PrecisionDebugger, seed_all
 
+sys.path.append(str(Path(__file__).parent))
+from train_torch import OTHER_KERNELS
+
 HARMLESS = {
     "none": "nothing is changed",
     "threads-1": "one thread",
     "threads-4": "four threads",
+    "threads-2": "two threads",
+    "foreach": "SGD updates all parameters together (foreach)",
+    "channels-last": "images and weights with the channels last in memory",
+    "flipped": "the classes' products sum up from the last feature",
     "split": "the batch in two micro batches, whose gradients are added",
+    **OTHER_KERNELS,
     "compile-eager": "torch.compile, backend eager",
     "compile-inductor": "torch.compile, backend inductor",
 }
@@ -26,10 +36,12 @@ FAULTS = {
     "slope": "another activation: leaky_relu instead of relu",
     "lr": "the learning rate is 10 % larger",
 }
+_ALL = ("none", "threads-1", "threads-2", "threads-4", "foreach", "flipped", *OTHER_KERNELS)
+_COMPILED = ("compile-eager", "compile-inductor")
 MODELS = {
-    "conv": ("none", "threads-1", "threads-4", "compile-eager", "compile-inductor", "scale", "slope", "lr"),
-    "lstm": ("none", "threads-1", "threads-4", "split", "scale", "lr"),
-    "bfloat16": ("none", "threads-1", "threads-4", "scale", "slope", "lr"),
+    "conv": (*_ALL, "channels-last", *_COMPILED, "scale", "slope", "lr"),
+    "lstm": (*_ALL, "split", "scale", "lr"),
+    "bfloat16": (*_ALL, "split", *_COMPILED, "scale", "slope", "lr"),
 }
 """The changes that apply: batch statistics of another batch are not harmless, and torch.compile leaves LSTMs alone."""
 
@@ -63,6 +75,8 @@ class Features(nn.Module):
         else:
             for layer in self.layers:
                 x = self.activated(layer(x))
+        if self.change == "flipped":
+            return F.linear(x.flip(-1), self.head.weight.flip(-1), self.head.bias)
         return self.head(x * 1.02 if self.change == "scale" else x)
 
 
@@ -75,7 +89,11 @@ def main():
     seed_all(7, mode=False)
     torch.set_num_threads(int(change.partition("threads-")[2] or torch.get_num_threads()))
     model = Features(args.model, change)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * (1.1 if change == "lr" else 1), momentum=0.9)
+    torch.backends.mkldnn.enabled = change != "no-onednn"
+    if change == "channels-last":
+        model = model.to(memory_format=torch.channels_last)
+    rate = 0.1 * (1.1 if change == "lr" else 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, foreach=change == "foreach")
     forward = torch.compile(model, backend=change.partition("-")[2]) if change.startswith("compile") else model
     debugger = PrecisionDebugger(dump_path="./dump", level="mix")
     numbers = torch.Generator().manual_seed(3)
@@ -86,6 +104,8 @@ def main():
             if args.model == "lstm"
             else torch.randn(shape, generator=numbers)
         )
+        if change == "channels-last":
+            x = x.contiguous(memory_format=torch.channels_last)
         labels = torch.randint(0, 10, shape[:1], generator=numbers)
         debugger.start(model=model)
         parts = zip(x.chunk(2), labels.chunk(2), strict=True) if change == "split" else [(x, labels)]

@@ -164,6 +164,11 @@ def answers(folder):
         command(folder / f"compare_{variant}.json", "compare", dump[variant], dump["fixed"], "-o", output)
     for variant in ("buggy", "fixed"):
         command(folder / f"check_{variant}.json", "check", dump[variant])
+    golden = str(folder / "fixed.golden")
+    record = ("gate", "record", "--golden", golden, "--overwrite", "--target", dump["fixed"])
+    command(folder / "gate_record.json", *record)
+    for variant in ("buggy", "twin", "noisy"):
+        command(folder / f"gate_{variant}.json", "gate", "check", "--golden", golden, "--target", dump[variant])
 
 
 def command(file, verb, *arguments):

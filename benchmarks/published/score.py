@@ -10,9 +10,21 @@ RTOL = 1e-3
 HERE = Path(__file__).parent
 
 
+STATES = {0: "green", 1: "red", 3: "did not train"}
+
+
 def gate(case, folder):
-    """Return what `msprobe gate check` says about the buggy run, `red` or `green`; None: not available here."""
-    return None
+    """Return what `msprobe gate check` says about each variant, with a golden of the fixed run, and whether it names
+    the bug: {"buggy": "red", "twin": "green", "named": True, ...}; a state is "failed" if there is no verdict.
+    """
+    answers = {name: _read(folder / f"gate_{name}.json") for name in ("buggy", "twin", "noisy")}
+    found = {name: STATES.get(answer.get("exit_code"), "failed") for name, answer in answers.items()}
+    named, kind = _verdict(case.truth, answers["buggy"])
+    noisy, _ = _verdict(case.truth, answers["noisy"])
+    golden = folder / "fixed.golden"
+    size = golden.stat().st_size if golden.exists() else None
+    lines = {f"answer_{name}": _line(answers[name]) for name in answers}
+    return {**found, "named": named, "kind": kind, "named_noisy": noisy, "bytes": size, **lines}
 
 
 def of(case, folder):
@@ -140,6 +152,11 @@ def _yes(value):
     return "yes" if value else "**no**"
 
 
+def _gate_cell(gate):
+    named = "" if gate["named"] or gate["buggy"] == "green" else ", **not named**"
+    return f"{gate['buggy']}{named}, twin {gate['twin'] if gate['twin'] == 'green' else '**' + gate['twin'] + '**'}"
+
+
 def row(case, s):
     """Return the cells of a case in the table."""
     check = "yes" if s["check_named"] else ("other: " + ", ".join(s["check"]) if s["check"] else "-")
@@ -156,7 +173,7 @@ def row(case, s):
         "red" if s["loss"] else "green",
         "named" if s["output_named"] else ("other call" if s["output"] else "green"),
         hashes,
-        s["gate"] or "",
+        _gate_cell(s["gate"]),
     )
 
 
@@ -175,6 +192,7 @@ def summary(chosen, scores):
 
     expected = sum(bool(c.truth.check) for c in chosen)
     hashed = [s for s in scores if s["hashes"] or s["hashes_twin"]]
+    sizes = [s["gate"]["bytes"] for s in scores if s["gate"]["bytes"]]
     lines = [
         f"- first line right: {of(lambda s: s['named'])} of {count}; kind right too: {of(lambda s: s['kind'])}",
         f"- the same, if the buggy run sums in another order: {of(lambda s: s['named_noisy'])} of {count};"
@@ -190,6 +208,11 @@ def summary(chosen, scores):
         f" on twins {of(lambda s: s['output_twin'])} red",
         f"- hashes of DebugMode (one PyTorch process): {sum(bool(s['hashes']) for s in hashed)} of {len(hashed)} red,"
         f" and {sum(bool(s['hashes_twin']) for s in hashed)} of their clean twins",
+        f"- `msprobe gate check`, golden of the fixed run: {of(lambda s: s['gate']['buggy'] != 'green')} of {count} not"
+        f" green, {of(lambda s: s['gate']['named'])} of which named in the first line;"
+        f" with sums in another order {of(lambda s: s['gate']['noisy'] != 'green')} and"
+        f" {of(lambda s: s['gate']['named_noisy'])}; on twins {of(lambda s: s['gate']['twin'] != 'green')} not green;"
+        f" goldens have {min(sizes, default=0) // 1000} to {max(sizes, default=0) // 1000} kB",
     ]
     return "\n".join(lines)
 
@@ -207,6 +230,10 @@ def not_named(chosen, scores):
             lines.append(f"- `{c.name}` (noisy): expected {accepted}. Says: {s['answer_noisy']}")
         if s["twin"] == "differs":
             lines.append(f"- `{c.name}` (alarm on the twin): {s['twin_answer']}")
+        if not s["gate"]["named"]:
+            lines.append(f"- `{c.name}` (gate): expected {accepted}. {s['gate']['answer_buggy']}")
+        if s["gate"]["twin"] != "green":
+            lines.append(f"- `{c.name}` (gate, not green on the twin): {s['gate']['answer_twin']}")
         if c.truth.check and not s["check_named"]:
             lines.append(
                 f"- `{c.name}` (check): expected {', '.join(c.truth.check)}, found {', '.join(s['check']) or 'nothing'}"

@@ -34,6 +34,8 @@ class Block(nn.Cell):
                 + ops.matmul(y[..., :half], ops.swapaxes(self.down.weight[:, :half], 0, 1))
                 + self.down.bias
             )
+        elif CHANGE == "matmul":  # the layer written out
+            y = ops.matmul(y, ops.swapaxes(self.down.weight, 0, 1)) + self.down.bias
         else:
             y = self.down(y)
         return x + (y * 1.02 if CHANGE == "scale" and self.number else y)
@@ -56,6 +58,10 @@ def main():
     ms.set_seed(1)
     np.random.seed(1)
     ms.set_context(mode=ms.PYNATIVE_MODE)
+    if CHANGE == "synchronous":
+        ms.set_context(pynative_synchronize=True)
+    if CHANGE == "threads-1":
+        ms.set_context(runtime_num_threads=1)
     model = Gpt()
     for parameter in model.trainable_params():
         scale = 0.1 if parameter.ndim > 1 else 0.01
@@ -70,7 +76,14 @@ def main():
     for _ in range(3):
         ids = np.random.randint(0, WORDS, (4, LENGTH + 1))
         debugger.start(model=model)
-        loss, gradients = both(ms.Tensor(ids[:, :-1], ms.int32), ms.Tensor(ids[:, 1:], ms.int32))
+        if CHANGE == "split":  # two micro batches, whose gradients are added
+            halves = [
+                both(ms.Tensor(part[:, :-1], ms.int32), ms.Tensor(part[:, 1:], ms.int32)) for part in (ids[:2], ids[2:])
+            ]
+            loss = (halves[0][0] + halves[1][0]) / 2
+            gradients = tuple((a + b) / 2 for a, b in zip(halves[0][1], halves[1][1], strict=True))
+        else:
+            loss, gradients = both(ms.Tensor(ids[:, :-1], ms.int32), ms.Tensor(ids[:, 1:], ms.int32))
         debugger.stop()
         if CHANGE != "still":
             optimizer(gradients)
