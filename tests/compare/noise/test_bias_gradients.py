@@ -10,7 +10,7 @@ ROWS = 2304
 
 @pytest.mark.parametrize(("difference", "code"), [(5e-6, 0), (1e-3, 1)])
 def test_the_rounding_of_a_long_sum_explains_what_is_left_of_it(builder, tensor, tmp_path, capsys, difference, code):
-    """A sum of n terms has errors of about u / 2 * sqrt(n / 2) of the root of n: 2e-6 here, ten times which is noise."""
+    """A sum of n terms has errors of about u / 2 * sqrt(n / 2) of the root of n: 2e-6 here; ten times that is noise."""
     random = np.random.default_rng(0)
     x, w, b = (random.standard_normal(shape) for shape in ((ROWS, 8), (4, 8), 4))
     incoming = random.standard_normal((ROWS, 4))

@@ -1,4 +1,4 @@
-"""Results of exchanges between ranks: errors of what other ranks contribute explain them, and faults are not explained."""
+"""Results of exchanges between ranks: errors of what other ranks contribute explain them, faults are not explained."""
 
 import numpy as np
 import pytest
