@@ -179,19 +179,25 @@ class CallSummaries:
         return t, g
 
     def added(self, row: int) -> tuple[float, float]:
-        """Return, for the gradient of a bias, the root mean square of the golden's sum if its summands did not cancel
-        out, and the relative rounding error of the sum; zeros for any other output.
+        """Return, for a sum, the root mean square of the golden's result if its terms did not cancel out, and the
+        relative rounding error of that; zeros for any other output.
 
-        The gradient of a bias of keys cancels out, before a softmax, and the remainder is rounding. If n numbers are
+        Sums are the gradient of a bias, and a sum or mean in forward. The gradient of a bias of keys cancels out before
+        a softmax, and so does the mean of numbers that were normalized: the remainder is rounding. If n numbers are
         added one after the other, the partial sums are as large as the root of their number, so that their rounding
         errors of u / 2 add up to about u / 2 * sqrt(n / 2) of the sum.
         """
-        out = self._summaries[1].of(self._aligned.rows[1][row]) if self.is_backward else None
-        if out is None or len(out.shape) != 1:
+        out, side = self._summaries[1].of(self._aligned.rows[1][row]), self.sides[1]
+        if self.is_backward:
+            is_sum, terms = out is not None and len(out.shape) == 1, side.incoming
+        else:
+            is_sum, terms = self.function in ("sum", "mean"), side.tensors
+        if out is None or not is_sum:
             return 0.0, 0.0
-        incoming = [one for one in self.sides[1].incoming if one.size > out.size]
-        found = max(((one.rms * math.sqrt(one.size / out.size), one.size) for one in incoming), default=(0.0, 0))
-        return found[0], out.unit / 2 * math.sqrt(found[1] / out.size / 2)
+        sums = ((one.rms * math.sqrt(one.size / out.size), one.size / out.size) for one in terms if one.size > out.size)
+        size, number = max(sums, default=(0.0, 0.0))
+        is_mean = self.function == "mean" and not self.is_backward
+        return size / number if number and is_mean else size, out.unit / 2 * math.sqrt(number / 2)
 
 
 class Forms:

@@ -155,20 +155,11 @@ def _by_updates(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     assert verdict.result is not None  # it was compared
     if any(number and not cause.is_exempt for cause, number in verdict.verdicts.gaps.items()):
         return verdict
-    names: list[str] = []
-    samples = golden.samples()
-    for outcome in verdict.result.outcomes:
-        for each in outcome.findings:
-            if not isinstance(each.evidence, Updated):
-                return verdict
-            found = each.evidence.judgement
-            if len(found.differing) > _FEW * len(found.verdicts):
-                return verdict
-            step, rank = outcome.step or 0, outcome.rank or 0
-            if not all(is_rounding_updated(name, step, rank, target, samples) for name in found.differing):
-                return verdict
-            names += found.differing
-    if not names:
+    findings = [each.evidence for outcome in verdict.result.outcomes for each in outcome.findings]
+    if not all(isinstance(each, Updated) for each in findings):
+        return verdict
+    names, are_rounding = _updates(verdict.result, target, golden)
+    if not names or not are_rounding:
         return verdict
     note = phrase(
         "updates of {names} differ only where their gradient is rounding", names=names_phrase(dict.fromkeys(names))
@@ -176,6 +167,26 @@ def _by_updates(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     line = phrase("no difference beyond rounding: {number} pairs pass", number=verdict.verdicts.fine)
     answer = Answer("clean", line, harmless=verdict.answer.harmless, notes=(*verdict.answer.notes, note))
     return replace(verdict, state=State.GREEN, answer=answer, verdicts=replace(verdict.verdicts, wrong=0))
+
+
+def _updates(result: RequestResult, target: Run, golden: Golden) -> tuple[list[str], bool]:
+    """Return the parameters whose updates differ, and whether all of them agree where their gradient is not rounding.
+
+    The setting of an optimizer changes most of them.
+    """
+    names: list[str] = []
+    samples, are_rounding = golden.samples(), True
+    for outcome in result.outcomes:
+        for each in outcome.findings:
+            if not isinstance(each.evidence, Updated):
+                continue
+            found = each.evidence.judgement
+            names += found.differing
+            step, rank = outcome.step or 0, outcome.rank or 0
+            are_rounding &= len(found.differing) <= _FEW * len(found.verdicts) and all(
+                is_rounding_updated(name, step, rank, target, samples) for name in found.differing
+            )
+    return names, are_rounding
 
 
 def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
@@ -201,6 +212,8 @@ def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     judged_gradients = Verdicts(len(found) - len(wrong), len(wrong))
     if wrong and min(shares) >= COMPARABLE:
         return verdict  # its findings name a call
+    if not wrong and verdict.result is not None and not _updates(verdict.result, target, golden)[1]:
+        return verdict  # gradients do not show the setting of an optimizer, nor clipping
     if wrong:
         named = _gradient_finding(wrong, found)
         line = phrase("first gradient that differs: {what}", what=_named(named))

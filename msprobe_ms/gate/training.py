@@ -346,6 +346,8 @@ def is_rounding_updated(
     name: str, step: int, rank: int, target: Run, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]
 ) -> bool:
     """Return whether the update of a parameter before a step agrees in all elements whose gradient is not rounding."""
+    if _is_cancelled(name, step - 1, samples):
+        return True
     old, new = samples.get((step - 1, rank), {}), samples.get((step, rank), {})
     then, now, grad = old.get(PARAMETER.format(name)), new.get(PARAMETER.format(name)), old.get(GRADIENT.format(name))
     runs = [target.steps.get(at, {}).get(rank) for at in (step - 1, step)]
@@ -358,6 +360,21 @@ def is_rounding_updated(
     counts = np.abs(grad.elements) > _ROUNDED * np.sqrt(np.mean(np.square(grad.elements)))
     size = np.sqrt(np.mean(np.square(expected[counts]))) if counts.any() else 0.0
     return bool(size > 0 and np.sqrt(np.mean(np.square((found - expected)[counts]))) <= _UPDATE * size)
+
+
+def _is_cancelled(name: str, step: int, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]) -> bool:
+    """Return whether the gradient of a parameter cancels out in a step, added up over all ranks, which may each have a
+    part of the sequence."""
+    sums: dict[str, Floats] = {}
+    for (at, _), of_rank in samples.items():
+        for key, sample in of_rank.items() if at == step else ():
+            if key.startswith(GRADIENT.format("")):
+                known = sums.get(key)
+                is_alike = known is not None and known.shape == sample.elements.shape
+                sums[key] = known + sample.elements if known is not None and is_alike else sample.elements
+    sizes = {key: _rms(elements) for key, elements in sums.items() if len(elements)}
+    own = sizes.get(GRADIENT.format(name))
+    return own is not None and own < _CANCELLED * float(np.median(list(sizes.values())))
 
 
 def _parameter(dump: Dump, name: str, sample: Sample) -> Floats | None:

@@ -63,3 +63,27 @@ def test_a_fault_of_another_rank_is_no_noise_of_this_one(ranks, compared, tmp_pa
     assert line.startswith("first wrong call: Functional.mine.")
     code, line = compared(f"{target}/step0/rank0/dump.json", f"{golden}/step0/rank0/dump.json")
     assert code == 1, line
+
+
+def test_what_is_rounding_is_rounding_after_an_exchange(builder, tensor, compared, tmp_path):
+    """The gradient of a bias that has no effect: other orders of its sum give other numbers, and all of them are zero.
+
+    It is judged at the scale of what it sums up, which is not known after the exchange.
+    """
+    random = np.random.default_rng(0)
+    x, w, b = (random.standard_normal(shape).astype(np.float32) for shape in ((256, 8), (4, 8), 4))
+    incoming = random.standard_normal((256, 4)).astype(np.float32)
+    for side in ("t", "g"):
+        rest = (1e-7 * random.standard_normal(4)).astype(np.float32)
+        g = incoming * (1 + (side == "t") * 1e-7 * random.standard_normal(incoming.shape)).astype(np.float32)
+        for rank in (0, 1):
+            made = builder(side)
+            made.folder = tmp_path / side / "step0" / f"rank{rank}"
+            made.call("Functional.linear.0.forward", [tensor(x), tensor(w), tensor(b)], [tensor(x @ w.T + b)])
+            gradients = [tensor(g @ w), tensor(g.T @ x), tensor(rest)]
+            made.call("Functional.mine.0.backward", [], [tensor(g)])
+            made.call("Functional.linear.0.backward", [tensor(g)], gradients)
+            made.call("Distributed.all_reduce.0.forward", [tensor(rest)], [tensor(2 * rest)])
+            made.write()
+    code, line = compared(str(tmp_path / "t"), str(tmp_path / "g"))
+    assert (code, line.split(":")[0]) == (0, "no difference beyond rounding"), line

@@ -62,6 +62,8 @@ def main():
         debugger.start(model=model)
         loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
+        if CHANGE == "clip":  # the gradients of the first step are not changed, their update is
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-9)
         debugger.stop()
         if CHANGE != "still":
             optimizer.step()

@@ -1,4 +1,4 @@
-"""The gradient of a bias that cancels out: what is left has the rounding of a long sum, by statistics."""
+"""Sums that cancel out, such as the gradient of a bias: what is left has the rounding of a long sum, by statistics."""
 
 import numpy as np
 import pytest
@@ -37,6 +37,20 @@ def test_the_rounding_of_a_long_sum_explains_what_is_left_of_it(builder, tensor,
                 [noisy(incoming)],
                 [noisy(incoming @ w), noisy(incoming.T @ x), tensor(bias.astype(np.float32))],
             )
+        made.write()
+    found = main(["compare", *(str(tmp_path / side) for side in ("target", "golden")), "-o", str(tmp_path / "o")])
+    assert found == code, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("difference", "code"), [(2e-7, 0), (1e-2, 1)])
+def test_the_mean_of_normalized_numbers_is_rounding(builder, tensor, tmp_path, capsys, difference, code):
+    centered = np.random.default_rng(0).standard_normal(48)
+    centered = (centered - centered.mean()).astype(np.float32)
+    for side in ("target", "golden"):
+        mean = np.array([1e-8 + (side == "target") * difference], np.float32)
+        made = builder(side)
+        made.call("Tensor.mean.0.forward", [tensor(centered)], [tensor(mean)])
+        made.call("Tensor.neg.0.forward", [tensor(mean)], [tensor(-mean)])
         made.write()
     found = main(["compare", *(str(tmp_path / side) for side in ("target", "golden")), "-o", str(tmp_path / "o")])
     assert found == code, capsys.readouterr().out
