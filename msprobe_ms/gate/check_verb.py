@@ -15,7 +15,7 @@ from msprobe.options.declaration import EXECUTION, OUTPUT, option
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import FLAG, PATH, one_of, whole
 
-from .options import GoldenFile, RunSource
+from .options import LIMITS, GoldenFile, RunSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Options(GoldenFile, RunSource, JsonAnswer):
     """The options of the command."""
 
     limits: str = option(
-        one_of("auto", "built-in", "calibrated", "mindformers"),
+        one_of(*LIMITS),
         "--limits",
         default="auto",
         help="what is accepted; auto: calibrated if the golden is, otherwise built-in",

@@ -25,6 +25,7 @@ from msprobe.findings.catalogue import gate as kinds
 from msprobe.findings.finding import Answer, Finding, Place, Suggestion
 
 from .golden import Golden, read_run
+from .options import LIMITS
 from .training import (
     COMPARABLE,
     PRESETS,
@@ -37,8 +38,6 @@ from .training import (
     is_rounding_updated,
     untrained,
 )
-
-LIMITS = ("auto", "built-in", "calibrated", *PRESETS)
 
 
 class State(IntEnum):

@@ -13,6 +13,9 @@ from msprobe.options.kinds import PATH, REST
 
 from .recording import Collection, collected
 
+LIMITS = ("auto", "built-in", "calibrated", "mindformers")
+"""The presets of limits; the last one is a row of `training.PRESETS`."""
+
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class GoldenFile(OptionGroup):
