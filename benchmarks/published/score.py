@@ -16,11 +16,16 @@ STATES = {0: "green", 1: "red", 3: "did not train"}
 def gate(case, folder):
     """Return what `msprobe gate check` says about each variant, with a golden of the fixed run, and whether it names
     the bug: {"buggy": "red", "twin": "green", "named": True, ...}; a state is "failed" if there is no verdict.
+
+    That nothing is updated names a bug whose truth has the invariant `updates`.
     """
     answers = {name: _read(folder / f"gate_{name}.json") for name in ("buggy", "twin", "noisy")}
     found = {name: STATES.get(answer.get("exit_code"), "failed") for name, answer in answers.items()}
     named, kind = _verdict(case.truth, answers["buggy"])
     noisy, _ = _verdict(case.truth, answers["noisy"])
+    if "updates" in case.truth.check:
+        untrained, untrained_noisy = (_kinds(answers[name])[:1] == ["nothing updated"] for name in ("buggy", "noisy"))
+        named, kind, noisy = named or untrained, kind or untrained, noisy or untrained_noisy
     golden = folder / "fixed.golden"
     size = golden.stat().st_size if golden.exists() else None
     lines = {f"answer_{name}": _line(answers[name]) for name in answers}

@@ -18,7 +18,7 @@ from msprobe.checks.invariants.judgement import Run
 from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.dispatch import answer_of, compare_paths, counts_of, pairs_of, verdicts_of
 from msprobe.compare.jobs.summary import RequestResult
-from msprobe.compare.locate.finding import Updated
+from msprobe.compare.locate.finding import Parameters, Updated
 from msprobe.compare.request import Request
 from msprobe.findings.catalogue import comparison
 from msprobe.findings.catalogue import gate as kinds
@@ -31,6 +31,7 @@ from .training import (
     PRESETS,
     GradientError,
     StepFacts,
+    are_initialized_alike,
     beyond,
     coverage,
     facts_of,
@@ -125,7 +126,7 @@ def judged(
         notes = (*notes, phrase("at most {number} elements of each tensor were compared too", number=sampled))
     verdict = replace(verdict, answer=replace(answer, advice=_advice(answer), notes=notes))
     if verdict.state is State.RED:
-        verdict = _by_updates(verdict, target, golden)
+        verdict = _by_parameters(verdict, target, golden)
     if verdict.state is State.RED:
         verdict = _by_gradients(verdict, target, golden)
     if limits in PRESETS:
@@ -148,23 +149,32 @@ def _limits(golden: Golden, chosen: str) -> Limits:
     return calibrated if chosen in ("auto", "calibrated") and calibrated is not None else BUILT_IN
 
 
-def _by_updates(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
-    """Return the verdict without findings about updates of a few parameters that agree where their gradient is not
-    rounding. Statistics do not show that, and samples do. A run that has records without a verdict stays red."""
+def _by_parameters(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
+    """Return the verdict without findings about parameters that differ by rounding: initial values, which other kernels
+    drew, and updates of a few parameters that agree where their gradient is not rounding.
+
+    Statistics do not show that, and samples do. A run that has records without a verdict stays red.
+    """
     assert verdict.result is not None  # it was compared
     if any(number and not cause.is_exempt for cause, number in verdict.verdicts.gaps.items()):
         return verdict
     findings = [each.evidence for outcome in verdict.result.outcomes for each in outcome.findings]
-    if not all(isinstance(each, Updated) for each in findings):
+    if not all(isinstance(each, Updated | Parameters) for each in findings):
         return verdict
     names, are_rounding = _updates(verdict.result, target, golden)
-    if not names or not are_rounding:
+    initial = [name for each in findings if isinstance(each, Parameters) for name in each.names]
+    if not names and not initial:
         return verdict
-    note = phrase(
-        "updates of {names} differ only where their gradient is rounding", names=names_phrase(dict.fromkeys(names))
-    )
+    if not are_rounding or (initial and not are_initialized_alike(target, golden.samples())):
+        return verdict
+    notes = []
+    if initial:
+        notes.append(phrase("initial values of {names} differ by rounding", names=names_phrase(dict.fromkeys(initial))))
+    if names:
+        unique = names_phrase(dict.fromkeys(names))
+        notes.append(phrase("updates of {names} differ only where their gradient is rounding", names=unique))
     line = phrase("no difference beyond rounding: {number} pairs pass", number=verdict.verdicts.fine)
-    answer = Answer("clean", line, harmless=verdict.answer.harmless, notes=(*verdict.answer.notes, note))
+    answer = Answer("clean", line, harmless=verdict.answer.harmless, notes=(*verdict.answer.notes, *notes))
     return replace(verdict, state=State.GREEN, answer=answer, verdicts=replace(verdict.verdicts, wrong=0))
 
 

@@ -185,7 +185,8 @@ def defects(facts: Sequence[StepFacts]) -> set[Untrained]:
     if updates and not any(updates):
         found.add(Untrained.NOTHING_UPDATED)
     losses = {rank: [each.loss for each in facts if each.rank == rank] for rank in {each.rank for each in facts}}
-    if any(len(of) > 1 and None not in of and len(set(of)) == 1 for of in losses.values()):
+    several = [set(of) for of in losses.values() if len(of) > 1 and None not in of]
+    if several and all(len(of) == 1 for of in several):  # the first stage of a pipeline has no loss
         found.add(Untrained.CONSTANT_LOSS)
     return found
 
@@ -360,6 +361,23 @@ def is_rounding_updated(
     counts = np.abs(grad.elements) > _ROUNDED * np.sqrt(np.mean(np.square(grad.elements)))
     size = np.sqrt(np.mean(np.square(expected[counts]))) if counts.any() else 0.0
     return bool(size > 0 and np.sqrt(np.mean(np.square((found - expected)[counts]))) <= _UPDATE * size)
+
+
+_DRAWN = 1e-6
+"""Relative difference of initial parameters that is rounding of the kernels that draw them, as the root mean square."""
+
+
+def are_initialized_alike(target: Run, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]) -> bool:
+    """Return whether the parameters of the first step agree up to rounding, on each rank."""
+    first = min((step for step, _ in samples), key=lambda step: step or 0, default=None)
+    for (step, rank), of_rank in samples.items():
+        dump = target.steps.get(step, {}).get(rank) if step == first else None
+        for name, sample in of_rank.items() if dump is not None else ():
+            if name.startswith(PARAMETER.format("")):
+                mine = _parameter(dump, name.removeprefix(PARAMETER.format("")), sample)
+                if mine is None or not _rms(mine - sample.elements) <= _DRAWN * _rms(sample.elements):
+                    return False
+    return True
 
 
 def _is_cancelled(name: str, step: int, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]) -> bool:

@@ -17,7 +17,7 @@ from msprobe.gate.calibration import calibrated
 from msprobe.gate.golden import Golden, Wanted, read_run, write
 from msprobe.gate.judge import State, judged
 from msprobe.gate.recording import Collection
-from msprobe.gate.training import gradient, gradient_rows
+from msprobe.gate.training import StepFacts, Untrained, defects, gradient, gradient_rows
 from msprobe.store.reader import load_tensor
 
 
@@ -103,6 +103,13 @@ def test_a_constant_loss_did_not_train(golden_of, run_of):
     found = {each.kind for each in verdict.answer.findings}
     assert verdict.state is State.UNTRAINED
     assert found == {kinds.NOTHING_UPDATED, kinds.CONSTANT_LOSS}
+
+
+def test_the_first_stage_of_a_pipeline_has_no_loss():
+    """Its scalar is the same in each step; the last stage trains."""
+    facts = [StepFacts(step, rank, 5, loss, 2) for step in (0, 1) for rank, loss in ((0, 0.0), (1, 2.0 - step))]
+    assert defects(facts) == set()
+    assert defects([each for each in facts if each.rank == 0]) == {Untrained.CONSTANT_LOSS}
 
 
 def only_gradients(name):

@@ -54,6 +54,11 @@ def main():
     torch.manual_seed(1)
     torch.set_num_threads(1 if CHANGE == "threads" else 2)
     model, numbers = Gpt(), torch.Generator().manual_seed(2)
+    if CHANGE.startswith("drawn"):  # initial values by the kernel of another processor, or other ones
+        with torch.no_grad():
+            error = 1e-7 if CHANGE == "drawn" else 1e-3
+            model.words.weight.mul_(1 + error * torch.randn(model.words.weight.shape, generator=numbers))
+        numbers.manual_seed(2)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     # The settings of the script are replaced: it would collect nothing that a gate can use.
     debugger = PrecisionDebugger(task="structure", level="L0", dump_path="./not_used", step=[7])

@@ -30,7 +30,7 @@ def test_a_golden_is_small_and_the_settings_of_the_script_are_replaced(golden):
     assert not (golden.parent / "not_used").exists()
 
 
-@pytest.mark.parametrize("change", ["", "threads", "order"])
+@pytest.mark.parametrize("change", ["", "threads", "order", "drawn"])
 def test_only_rounding_is_green(golden, tmp_path, change):
     done = check(golden, "torch", TRAINING, change, tmp_path)
     assert (done.returncode, last_line(done).split(":")[1]) == (0, " green"), done.stdout
@@ -41,6 +41,7 @@ def test_only_rounding_is_green(golden, tmp_path, change):
     [
         ("scale", "Tensor.__mul__.0.forward", "structure differs"),
         ("eps", "Functional.layer_norm.3.forward", "argument differs"),
+        ("drawn-other", "Functional.embedding.0.forward", "parameters differ"),
         ("clip", "Torch.stack.0.forward", "structure differs"),
     ],
 )
