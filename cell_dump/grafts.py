@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -126,6 +126,26 @@ class StepGrafts:
             self._chosen("incoming", of_backward, "input."),
         )
         return made if made.results or made.arguments or made.has_backward else None
+
+    def of_parameters(self, name: str) -> Mapping[str, Recorded]:
+        """Return the gradients that replace those of a module's own parameters, by their names in the module.
+
+        They are of a module that is grafted, or that is inside one.
+        """
+        if "backward" not in self.what or name not in self.golden.calls:
+            return {}
+        if self.calls is not None and name not in self.calls:
+            path = f"{parse(name).path}."
+            if not any(path.startswith(above) for above in self.paths):
+                return {}
+        self.left.discard(name)
+        return self.golden.of_call(name)
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of the grafted modules, each with a dot at its end."""
+        names = (parse(name) for name in self.calls or ())
+        return tuple({f"{name.path}." for name in names if name.kind == "cell"})
 
     def _chosen(self, what: str, values: Mapping[str, Recorded], prefix: str) -> Mapping[str, Recorded]:
         if what not in self.what:
@@ -319,15 +339,18 @@ def _check_names(section: GraftSettings, number: int, step: GoldenStep, calls: s
 
 def _check_call(text: str, forward: str, kinds: Sequence[str], step: GoldenStep, where: str) -> None:
     absent = []
+    is_of_parameters = parse(forward).kind == "parameters_grad"
     for what in kinds:
         is_backward, prefix = _NEEDS[what]
+        if is_of_parameters:
+            prefix = "" if what == "backward" else prefix
         name = counterpart(forward, "backward") if is_backward else forward
         values = {place: each for place, each in step.of_call(name).items() if place.startswith(prefix)}
         for place, recorded in values.items():
             _check_value(f"{name}.{place}", recorded, step)
         if not values:
             absent.append(what)
-    only_gradients = all(_NEEDS[what][0] for what in absent)
+    only_gradients = is_of_parameters or all(_NEEDS[what][0] for what in absent)
     if absent and (len(absent) == len(kinds) or not only_gradients):
         raise SettingsError(
             f"graft.calls: {where} has no values {quoted(absent[0])} of {text}; remove {quoted(absent[0])} from "
@@ -412,7 +435,9 @@ def golden_tensor(recorded: Recorded, own: AnyTensor) -> AnyTensor | None:
 
 
 def _same_bits(one: Array, other: Array) -> bool:
-    left, right = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (one, other))
+    """Return whether two arrays of one dtype and shape have the same bytes."""
+    word = np.uint8 if one.nbytes % 8 else np.uint64  # numpy compares elements, of which there are fewer then
+    left, right = (np.ascontiguousarray(each).reshape(-1).view(np.uint8).view(word) for each in (one, other))
     return bool(np.array_equal(left, right))
 
 
@@ -615,6 +640,28 @@ class GraftSession(Session):
         found = process.of_tensor(own)
         assert found is not None
         return found.gradients.substitute(own, value)
+
+    def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
+        """Return `work`, guarded, as a hook; that of a parameter also replaces the gradient."""
+        made = super().hook(work, *args)
+        if work != self.parameter_gradient:
+            return made
+        stem, parameter = args
+
+        def replacing(gradient: AnyTensor, *rest: Any) -> Any:
+            if self.closed or rest:  # with the rest comes a sum, which is no longer in the graph
+                return made(gradient, *rest)
+            name = self.name_of_gradient(stem, parameter)
+            value = self._safely(name, None, self._parameter_gradient, name, parameter, gradient)
+            made(gradient if value is None else value)
+            return value
+
+        return replacing
+
+    def _parameter_gradient(self, name: str, parameter: str, gradient: AnyTensor) -> AnyTensor | None:
+        self._before_hook((gradient,))
+        recorded = self._grafts.of_parameters(name).get(parameter)
+        return None if recorded is None else self._value(f"{name}.{parameter}", recorded, gradient)
 
     # ---- arguments and results -------------------------------------------------------------------------------------
 
