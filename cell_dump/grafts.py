@@ -43,6 +43,7 @@ from msprobe.store.writer import StepWriter, Writer
 
 from .backward import summed
 from .forward import Forward, results_of
+from .functions import COLLECTIVE
 from .golden_values import Golden, GoldenStep, Recorded
 from .gradient import Identity, Node, _walk
 from .session import Session
@@ -338,6 +339,10 @@ def _check_names(section: GraftSettings, number: int, step: GoldenStep, calls: s
 
 
 def _check_call(text: str, forward: str, kinds: Sequence[str], step: GoldenStep, where: str) -> None:
+    if parse(forward).stem.partition(".")[0] in COLLECTIVE:
+        raise SettingsError(
+            f"graft.calls: {text} exchanges tensors between ranks and is not replaced; name calls that use its result"
+        )
     absent = []
     is_of_parameters = parse(forward).kind == "parameters_grad"
     for what in kinds:
@@ -450,12 +455,12 @@ Action = Callable[[AnyTensor], AnyTensor]
 class NodeGrafts:
     """What is replaced at one node of the graph: gradients that come in, and that go out, by their indices."""
 
-    __slots__ = ("incoming", "is_hooked", "is_prehooked", "outgoing")
+    __slots__ = ("has_run", "incoming", "is_hooked", "is_prehooked", "outgoing")
 
     def __init__(self) -> None:
         self.incoming: list[tuple[int, Action]] = []
         self.outgoing: list[tuple[int, Action]] = []
-        self.is_hooked = self.is_prehooked = False
+        self.is_hooked = self.is_prehooked = self.has_run = False
 
 
 def replaced(gradients: tuple[Any, ...], actions: Sequence[tuple[int, Action]]) -> tuple[Any, ...] | None:
@@ -708,11 +713,16 @@ class GraftSession(Session):
             if value is None:
                 continue
             tensors = _tensors(own)
-            if id(own) in versions and (result is None or versions[id(own)] != tensors.version(own)):
+            if id(own) in versions and (result is None or self._is_written(call, own, versions[id(own)])):
                 tensors.write(own, value)
             else:
                 found[id(own)] = self._substitute(own, value)
         return with_replaced(result, found) if found else result
+
+    @staticmethod
+    def _is_written(call: Forward, argument: AnyTensor, before: int | None) -> bool:
+        """Return whether a call wrote into an argument that it returns; by its name where writes are not counted."""
+        return bool(_WRITES.search(call.stem)) if before is None else before != _tensors(argument).version(argument)
 
     @staticmethod
     def _leaves(args: tuple[Any, ...], result: Any) -> list[Leaf]:
@@ -761,16 +771,17 @@ class GraftSession(Session):
             found = self._nodes[identity] = NodeGrafts()
         if is_incoming and not found.is_prehooked:
             found.is_prehooked = True
-            node.register_prehook(self._replacing(found.incoming))
+            node.register_prehook(self._replacing(found, found.incoming))
         if not is_incoming and not found.is_hooked:
             found.is_hooked = True
-            node.register_hook(self._replacing(found.outgoing))
+            node.register_hook(self._replacing(found, found.outgoing))
         return found
 
-    def _replacing(self, actions: list[tuple[int, Action]]) -> Callable[..., Any]:
+    def _replacing(self, at: NodeGrafts, actions: list[tuple[int, Action]]) -> Callable[..., Any]:
         """Return a hook of a node that replaces its gradients."""
 
         def hook(gradients: tuple[Any, ...], *_: Any) -> Any:
+            at.has_run = True
             if self.closed or not actions:
                 return None
             self._before_hook(gradients)
@@ -788,6 +799,11 @@ class GraftSession(Session):
         except (UnfitError, DumpError) as cause:
             self._skip(name, str(cause))
             return gradient
+
+    def _flush(self) -> None:
+        """End the calls that a whole backward reached, and hold the nodes that it ran no longer."""
+        super()._flush()
+        self._nodes = {identity: at for identity, at in self._nodes.items() if not at.has_run}
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 
