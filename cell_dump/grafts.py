@@ -1,10 +1,10 @@
 """The task `graft`: recorded values of a golden run in the place of those that calls of this training compute.
 
-This is the only task that changes a training. `GraftSession` runs a call, replaces its results before they are recorded
-and returned, and hooks the nodes of the autograd graph that the call made, so that the gradients of its arguments are
-replaced where they leave the call. A value that has the bits of the golden's already stays the training's own object:
-views, in-place changes and the order in which gradients are summed remain as they are, and a run in which nothing
-differs is not changed at all.
+It changes a training, as only `free_benchmark` with `fix` does otherwise. `GraftSession` runs a call, replaces its
+results before they are recorded and returned, and hooks the nodes of the autograd graph that the call made, so that the
+gradients of its arguments are replaced where they leave the call. A value that has the bits of the golden's already
+stays the training's own object: views, in-place changes and the order in which gradients are summed remain as they are,
+and a run in which nothing differs is not changed at all.
 
 Replaced is
 
@@ -44,6 +44,7 @@ from msprobe.store.writer import StepWriter, Writer
 
 from .backward import summed
 from .forward import Forward, results_of
+from .framework import Framework
 from .functions import COLLECTIVE
 from .golden_values import Golden, GoldenStep, Recorded
 from .gradient import Identity, Node, _walk
@@ -162,8 +163,8 @@ class StepGrafts:
 class Grafts:
     """The grafts of one debugger: checked at its first start, and then made for each step."""
 
-    def __init__(self, section: GraftSettings) -> None:
-        self._section = section
+    def __init__(self, section: GraftSettings, framework: Framework) -> None:
+        self._section, self._framework = section, framework
         self._golden: Golden | None = None
         self._roots: Sequence[tuple[str, Callable[[], Any]]] = ()
         self._steps: frozenset[int] = frozenset()
@@ -185,6 +186,12 @@ class Grafts:
         if of_parameters and not self._roots:
             raise UsageError(
                 f"start(): graft.what has {quoted(of_parameters[0])}, but no model is known; pass it: start(net)"
+            )
+        of_gradients = [what for what in section.what if what in ("backward", "incoming")]
+        if of_gradients and self._framework.graph({}) is None:
+            raise UsageError(
+                f"start(): graft.what has {quoted(of_gradients[0])}, but this version of the framework does not "
+                'show gradients of calls; update it, or set graft.what to ["forward"]'
             )
         steps = [number for number in golden.steps if settings.collects_step(number)]
         if section.steps:
@@ -516,7 +523,7 @@ class GraftSession(Session):
     """Collects one step, and replaces values of its calls."""
 
     def __init__(
-        self, grafts: StepGrafts, framework: Any, settings: Settings, wishes: Any, writer: StepWriter, *rest: Any
+        self, grafts: StepGrafts, framework: Framework, settings: Settings, wishes: Any, writer: StepWriter, *rest: Any
     ):
         super().__init__(framework, settings, wishes, writer, *rest)
         self._grafts = grafts
