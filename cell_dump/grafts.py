@@ -291,7 +291,12 @@ class Grafts:
             if recorded is None:
                 continue
             written.add(id(parameter))
-            made = golden_tensor(recorded, parameter)
+            try:
+                made = golden_tensor(recorded, parameter)
+            except UnfitError as cause:
+                grafts.counts.skipped += 1
+                log_once(f"graft parameter {name}", f"graft: parameter {name} keeps its own value: {cause}")
+                continue
             grafts.counts.values += 1
             if made is not None:
                 grafts.counts.changed += 1

@@ -554,6 +554,17 @@ def test_parameters_need_the_model_and_its_shapes(times, grafted):
     assert "(3,)" in refused(grafted(times, calls=["w"], what=["parameters"]), Other())
 
 
+def test_a_parameter_of_another_shape_is_left_where_all_are_grafted(times, grafted, tmp_path):
+    debugger, net = grafted(times, calls="*", what=["parameters"]), Times()
+    net.w.data = torch.ones(1)
+    debugger.start(net)
+    net(X)
+    debugger.stop()
+    debugger.step()
+    assert net.w.tolist() == [1.0]
+    assert header(tmp_path)["run"]["grafted"]["skipped"] == 1
+
+
 def test_a_plan_that_does_not_fit_is_an_error_at_start(tmp_path, times, grafted):
     values = {"output.0": GoldenValue("output.0", reshape=(5,))}
     plan = plan_of(tmp_path, times, {"Torch.mul.0.forward": GraftedCall("Torch.mul.0.forward", values)})
