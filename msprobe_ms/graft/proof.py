@@ -18,6 +18,7 @@ If no finding explains the gap, the calls that differ are halved: everything up 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 
@@ -300,7 +301,7 @@ def _leave_one_out(search: _Search) -> None:
 def _enter_shares(search: _Search) -> None:
     """Enter the share of the whole gap that each kept graft closes, in the order in which they were kept."""
     sizes = [gap.above(search.floor).largest for gap in search.gaps]
-    for at, before, after in zip(search.kept, sizes, sizes[1:], strict=True):
+    for at, (before, after) in zip(search.kept, pairwise(sizes), strict=True):
         share = 0.0
         if before != after:
             share = (before - after) / sizes[0] if isfinite(sizes[0]) else float(before == sizes[0])

@@ -48,8 +48,8 @@ class Options(JsonAnswer):
         metavar="N",
         default=8,
         role=EXECUTION,
-        help="at most N runs of the training; default: 8",
-        zh="最多运行训练 N 次；默认：8",
+        help="at most N runs of the training",
+        zh="最多运行训练 N 次",
     )
     noise: Path | None = option(
         PATH,
