@@ -140,8 +140,8 @@ def lines(proof: Proof) -> Iterator[str]:
     answer = answer_of(proof)
     if not proof.is_clean:
         yield from table(proof)
-    runs = "{runs} run of the training" if proof.runs == 1 else "{runs} runs of the training"
-    judged = [phrase(runs, runs=proof.runs)] if proof.runs else []
+    one, several = "{runs} run of the training", "{runs} runs of the training"
+    judged = [phrase(one if proof.runs == 1 else several, runs=proof.runs)] if proof.runs else []
     title = answer.line if proof.is_clean else phrase("no cause was proven")
     yield from lines_of(answer, title, judged, answer.notes, top=len(answer.next))
 
