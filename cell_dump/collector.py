@@ -12,12 +12,14 @@ from msprobe.base.framework import AnyModel, check_model, roots_of
 from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import log_once
 from msprobe.base.patches import Patches
+from msprobe.base.sections import GraftSettings
 from msprobe.base.settings import Settings, collect_options, scope_of
 from msprobe.store.writer import StepFolder
 
 from .cell import CellCalls
 from .framework import Framework, Names
 from .functions import Dispatch
+from .grafts import Grafts, GraftSession
 from .session import Session, Tokens
 
 
@@ -30,6 +32,7 @@ class Collector:
         self.session: Session | None = None
         """The step that is being collected."""
         self._scope = scope_of(settings)
+        self._grafts = Grafts(settings.section) if isinstance(settings.section, GraftSettings) else None
         self._patches = Patches()
         self._guards = Patches()
         self._recording = _Recording(self._patches)
@@ -67,6 +70,8 @@ class Collector:
             )
         if token_range is not None:
             check_tokens(token_range)
+        if self._grafts is not None:
+            self._grafts.check(model, self._settings)
         if self._settings.dispatch and self._recording.dispatch is None:
             self._recording.dispatch = self._framework.dispatch(self._current)
 
@@ -101,13 +106,16 @@ class Collector:
                     "dump will be empty; use level mix or L1, or call start() with the enclosing model",
                 )
         if self.session is None:
-            self.session = Session(
-                self._framework, self._settings, self._wishes, step_folder.open(), self._scope, self._names
-            )
+            self.session = self._session_of(step_folder)
         if self._wishes.data_mode.parameters_grad:
             self.session.guard(self._cells.hook_parameters, self.session)
         self._patches.install()
         self._guards.install()
+
+    def _session_of(self, step_folder: StepFolder) -> Session:
+        grafts = self._grafts.of_step(step_folder.header["run"]) if self._grafts is not None else None
+        of_step = self._framework, self._settings, self._wishes, step_folder.open(), self._scope, self._names
+        return Session(*of_step) if grafts is None else GraftSession(grafts, *of_step)
 
     def _tokens(self, model: AnyModel, token_range: Any) -> Tokens:
         roots = roots_of(model, self._framework.kind)

@@ -17,7 +17,7 @@ from .backward import Backward
 from .collective import Collectives
 from .describer import Describer, Sources
 from .functions import Dispatch, FunctionCalls
-from .gradient import ModuleHooks
+from .gradient import Graph, ModuleHooks
 from .unwritten import Memory
 from .wrappers import Current
 
@@ -185,6 +185,10 @@ class Framework:
         return model.named_parameters()  # type: ignore[no-any-return]  # a module's
 
     # ---- gradients -------------------------------------------------------------------------------------------------
+
+    def graph(self, names: Names) -> Graph | None:
+        """Return how the autograd graph is read; None if it cannot be."""
+        return None
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
         """Return the gradients of one step; `flush` is to be called when a whole backward has run."""

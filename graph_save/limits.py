@@ -16,6 +16,11 @@ def unsupported_in_graphs(level: str, task: str, device: str) -> str:
             'task "acc_check" checks calls from Python, and there are none in graph mode; use '
             "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
         )
+    if task == "graft":
+        return (
+            'task "graft" replaces values of calls from Python, and there are none in graph mode; use '
+            "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
+        )
     if task == "exception_dump":
         return (
             'task "exception_dump" collects exceptions raised in calls from Python, and there are none in graph '

@@ -571,7 +571,7 @@ class Debugger:
         settings, device, stage = self._settings, self._device(), self._clock.position_of(self)
         has_stage = self._parent is not None or len(self._with_stages()) > 1
         return {
-            "task": settings.task,
+            "task": settings.recorded_task,
             "level": settings.level,
             "framework": self._framework,
             "dump_data_dir": str(folder / TENSORS) if collect_options(settings).any_file else None,

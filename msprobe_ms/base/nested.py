@@ -12,6 +12,7 @@ places is read at each place.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -170,6 +171,42 @@ def leaves_of(node: Any, place: str = "") -> Iterator[Leaf]:
         return
     for key, inner in members:
         yield from leaves_of(inner, _join_place(place, key))
+
+
+def with_replaced(value: Any, replaced: Mapping[int, Any]) -> Any:
+    """Return a value with other objects in the places of some leaves, by the ids of the leaves.
+
+    Containers on the way to such a leaf are copied; without one the value itself is returned. Raises whatever copying
+    a container of the user raises.
+    """
+    return _with_replaced(value, replaced, MAX_DEPTH)
+
+
+def _with_replaced(value: Any, replaced: Mapping[int, Any], depth: int) -> Any:
+    kind = _kind_of(value)
+    if kind in (_OTHER, _TENSOR) or not depth:
+        return replaced.get(id(value), value)
+    if kind in (_MAPPING, _FIELDS):
+        names = [each.name for each in fields(type(value))] if kind == _FIELDS else []
+        stored = [(name, getattr(value, name, None)) for name in names] if kind == _FIELDS else list(value.items())
+    else:
+        _, members = _stored(value, kind)
+        stored = list(enumerate(members) if kind in (_LIST, _TUPLE) else members)
+    made = [(key, _with_replaced(member, replaced, depth - 1)) for key, member in stored]
+    if all(new is old for (_, new), (_, old) in zip(made, stored, strict=True)):
+        return value
+    if kind in (_TUPLE, _NAMED):
+        every = [member for _, member in made]
+        return type(value)(*every) if kind == _NAMED else type(value)(every)
+    whole = copy(value)
+    for (key, new), (_, old) in zip(made, stored, strict=True):
+        if new is old:
+            continue
+        if kind == _FIELDS:
+            object.__setattr__(whole, key, new)  # also of a frozen dataclass
+        else:
+            whole[key] = new
+    return whole
 
 
 def _join_place(place: str, key: Any) -> str:

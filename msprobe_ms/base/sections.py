@@ -23,7 +23,7 @@ from .digest import KINDS as DIGESTS
 from .errors import SettingsError
 from .names import kernel_name_problem
 from .schema import SHARES
-from .scope import DataMode, bounds_problem, parse_data_mode
+from .scope import DataMode, bounds_problem, parse_data_mode, parse_numbers
 from .setting import checked, is_inert, setting, settings_of
 from .unavailable import WITHOUT_EFFECT
 
@@ -341,6 +341,52 @@ class AccCheckSettings(Section):
             yield "budget_ms", 'async_dump has no effect with task "acc_check", which checks calls immediately; omit it'
 
 
+ALL_CALLS = "*"
+
+GRAFTED_VALUES = ("forward", "backward", "inputs", "incoming", "parameters", "update")
+
+
+def calls_to_graft(value: object) -> tuple[str, ...]:
+    """Check the calls whose values are replaced: a list of names, or `"*"` for all."""
+    if value == ALL_CALLS:
+        return (ALL_CALLS,)
+    names = tuple(dict.fromkeys(strings(value)))
+    if not names:
+        raise SettingsError(
+            f'the list is empty; write names of calls such as "Functional.linear.3", or {quoted(ALL_CALLS)}'
+        )
+    if ALL_CALLS in names and len(names) > 1:
+        raise SettingsError(f"{quoted(ALL_CALLS)} means all calls; remove it, or the {len(names) - 1} other names")
+    return names
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraftSettings(Section):
+    """Settings of task `graft`: values of a golden run replace those of calls. It is the only task that changes a
+    training.
+
+    golden : the folder of a dump of task `tensor`, or a plan that `msprobe graft` wrote.
+    calls : names of calls of this training, or of parameters; `*` for all.
+    what : the values that are replaced.
+    steps : the steps in which they are; empty for all that are collected.
+    record : the task of the dump of this run.
+    """
+
+    golden: str = setting(existing_path, "")
+    calls: tuple[str, ...] = setting(calls_to_graft, (ALL_CALLS,))
+    what: tuple[str, ...] = setting(words_of(*GRAFTED_VALUES), ("forward", "backward"))
+    steps: tuple[int, ...] = setting(parse_numbers, ())
+    record: str = setting(one_of("statistics", "tensor"), "statistics")
+
+    def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        if not self.golden:
+            yield (
+                "golden",
+                "the setting is missing; set it to the folder of a dump of task tensor, or to a plan that "
+                "`msprobe graft` wrote",
+            )
+
+
 SECTIONS: dict[str, type[Section]] = {
     "statistics": StatisticsSettings,
     "tensor": TensorSettings,
@@ -350,6 +396,7 @@ SECTIONS: dict[str, type[Section]] = {
     "grad_probe": GradProbeSettings,
     "exception_dump": ExceptionDumpSettings,
     "acc_check": AccCheckSettings,
+    "graft": GraftSettings,
 }
 PRECHECK = ("run_ut", "acc_check")
 """Older and newer name of the section for the API precheck of a dump; a training reads the newer one."""

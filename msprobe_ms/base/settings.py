@@ -33,6 +33,7 @@ from .sections import (
     ExceptionDumpSettings,
     FreeBenchmarkSettings,
     GradProbeSettings,
+    GraftSettings,
     OverflowCheckSettings,
     SavingSettings,
     Section,
@@ -169,6 +170,8 @@ def collect_options(settings: "Settings") -> CollectOptions:
             return CollectOptions(DataMode(), values=False)
         if isinstance(section, OverflowCheckSettings | ExceptionDumpSettings | AccCheckSettings):
             return CollectOptions(DataMode(), saves=True)
+        if isinstance(section, GraftSettings):
+            return CollectOptions(DataMode(), saves=section.record == "tensor")
         raise SettingsError(f"task: {quoted(settings.task)} cannot be collected at level {quoted(settings.level)}")
     trigger = section.trigger if isinstance(section, StatisticsSettings) else None
     return CollectOptions(
@@ -223,6 +226,11 @@ class Settings:
     def last_step(self) -> int | None:
         """Return the last step that is collected; None without a limit."""
         return self.step[-1] if self.step else None
+
+    @property
+    def recorded_task(self) -> str:
+        """Return the task in the header of the dump: of task `graft` the one whose dump it has."""
+        return self.section.record if isinstance(self.section, GraftSettings) else self.task
 
     @property
     def saves_pt(self) -> bool:
@@ -389,6 +397,15 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     if settings.task == "acc_check" and settings.level not in ("L1", "mix"):
         what = f'task "acc_check" checks functions, which level {quoted(settings.level)} does not collect'
         raise SettingsError(f'{origin.common("level")}: {what}; use "L1" or "mix"')
+    if isinstance(section, GraftSettings):
+        if settings.level not in ("L0", "L1", "mix"):
+            what = (
+                f'task "graft" replaces values of calls from Python, which level {quoted(settings.level)} does not see'
+            )
+            raise SettingsError(f'{origin.common("level")}: {what}; use "L0", "L1" or "mix"')
+        if outside := [number for number in section.steps if not settings.collects_step(number)]:
+            what = f'step {outside[0]} is not collected; add it to "step", or remove it here'
+            raise SettingsError(f"{origin.inside(settings.task)('steps')}: {what}")
     if settings.task == "free_benchmark" and settings.level != "L1":
         what = 'task "free_benchmark" executes individual functions a second time; write "L1"'
         raise SettingsError(f"{origin.common('level')}: {what} instead of {quoted(settings.level)}")

@@ -186,6 +186,15 @@ class Tensors(Protocol):
     def memory(self, tensor: AnyTensor) -> tuple[int, int]:
         """Return the first address of the elements and the one after the last; equal if there are no elements."""
 
+    def version(self, tensor: AnyTensor) -> int | None:
+        """Return the number of writes to the memory of a tensor; None if the framework does not count them."""
+
+    def write(self, tensor: AnyTensor, values: AnyTensor) -> None:
+        """Write the elements of `values`, a tensor of the same dtype and shape, into the memory of a tensor.
+
+        Gradients do not notice it, and it is not counted as a write.
+        """
+
 
 class Statistics(Protocol):
     """Computing on the device of a tensor; every result remains there until `fetch`."""
@@ -315,6 +324,9 @@ class Gradients(Protocol):
         incoming: Sequence[AnyTensor],
     ) -> Sequence[AnyTensor | None]:
         """Return the gradients of the inputs of a function for the gradients of its outputs."""
+
+    def substitute(self, own: AnyTensor, value: AnyTensor) -> AnyTensor:
+        """Return a tensor with the elements of `value`, whose gradient flows back to `own` unchanged."""
 
 
 class GradientWatch(Protocol):

@@ -20,7 +20,7 @@ from . import layout
 # Ends what a full disk left of a line. No complete line ends like this, so the rest of one is never taken for a whole.
 TORN = b"!\n"
 
-_LETTERS = (b"H", b"C", b"S", b"M", b"O")
+_LETTERS = (b"H", b"R", b"C", b"S", b"M", b"O")
 
 
 def _plain(value: object) -> object:
@@ -40,6 +40,11 @@ def header_line(header: Mapping[str, Any], extra_info: bool, columnar: bool = Fa
     """Return the first line: what dump.json says above its data, and the writer's own switches."""
     switches = {"extra_info": extra_info, **({"format": "columnar"} if columnar else {})}
     return f"H\t{encode(header)}\t{encode(switches)}\n".encode("ascii")
+
+
+def run_line(members: Mapping[str, Any]) -> bytes:
+    """Return the line with further members of the header's description of the run, which replace earlier ones."""
+    return f"R\t{encode(members)}\n".encode("ascii")
 
 
 def stack_line(number: int, frames: Sequence[str]) -> bytes:
@@ -189,6 +194,9 @@ def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
             if not all(isinstance(name, str) for name in order):
                 raise ValueError("an order must be a list of names")
             journal.orders.append(order)
+        case ["R", members]:
+            run = journal.header.get("run")
+            journal.header["run"] = {**(run if isinstance(run, dict) else {}), **_loaded(members, dict)}
         case ["H", header, switches] if not journal.header:
             journal.header = _loaded(header, dict)
             said = _loaded(switches, dict)

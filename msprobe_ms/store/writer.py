@@ -33,6 +33,7 @@ from .journal import (
     missing_line,
     order_line,
     read_journal,
+    run_line,
     stack_line,
 )
 from .lock import HeldFile, claim
@@ -327,6 +328,11 @@ class Writer:
         """Put calls in the order of `names`, whatever the order of their lines. OSError if writing fails."""
         if self._is_own_process:
             self._append(order_line(names))
+
+    def describe_run(self, members: Mapping[str, Any]) -> None:
+        """Add members to the description of the run in the header. Ignored after the end; OSError if writing fails."""
+        if self._is_own_process and self._journal.number >= 0:
+            self._append(run_line(members))
 
     def missing(self, name: str, part: str, cause: str) -> None:
         """Record what could not be collected; if the disk is full, keep it until there is space.

@@ -65,6 +65,11 @@ def check_tensors(name):
     assert end <= first or last <= begin, "a copy is in separate memory"
     other = tensors.with_values(values * 2, tensor)
     assert tensors.array(other).tolist() == (values * 2).tolist()
+    version = tensors.version(copy)
+    tensors.write(copy, other)
+    assert tensors.array(copy).tolist() == (values * 2).tolist()
+    assert tensors.memory(copy) == (first, last), "the elements are written into the memory of the tensor"
+    assert tensors.version(copy) == version
     half = tensors.create(values, "float16")
     assert tensors.dtype(half) == "float16"
     assert tensors.dtype(tensors.raised(half)) == "float32"
@@ -134,6 +139,15 @@ def check_gradients(name, multiply):
         return
     found = gradients.vector_jacobian(lambda x, y: (multiply(x, y),), [a, b], [incoming])
     assert [tensors.array(each).tolist() for each in found] == [[50.0, 700.0], [20.0, 300.0]]
+    value = tensors.create(np.array([4.0, 6.0], np.float32), "float32")
+    made = gradients.substitute(a, value)
+    assert tensors.array(made).tolist() == [4.0, 6.0]
+
+    def with_other_elements(x, y):
+        return (multiply(gradients.substitute(x, value), y),)
+
+    found = gradients.vector_jacobian(with_other_elements, [tensors.copy(a), tensors.copy(b)], [incoming])
+    assert [tensors.array(each).tolist() for each in found] == [[50.0, 700.0], [40.0, 600.0]]
     if gradients.can_repeat:
         a, b = tensors.copy(a), tensors.copy(b)
         with framework(name).execution.unnoticed([a, b]):

@@ -30,7 +30,7 @@ from msprobe.cell_dump import describer
 from msprobe.cell_dump.backward import extension
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch, FunctionCalls
-from msprobe.cell_dump.gradient import ModuleHooks, node_gradients
+from msprobe.cell_dump.gradient import Graph, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.unwritten import Memory
 from msprobe.cell_dump.wrappers import Current, Recorder
@@ -157,6 +157,9 @@ class MindSpore(Framework):
 
     def names_of(self, model: Any) -> Iterable[tuple[str, Any]]:
         return ()  # parameters have names
+
+    def graph(self, names: Names) -> Graph | None:
+        return GRAPH if HAS_NODES else None
 
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
         return node_gradients(GRAPH, hook, flush) if HAS_NODES else TensorGradients(hook)

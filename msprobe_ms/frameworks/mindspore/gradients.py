@@ -77,6 +77,35 @@ class Gradients:
             return tuple(gradient(lambda *values: function(*values)[0])(*inputs, incoming[0]))
         return tuple(gradient(function)(*inputs, tuple(incoming)))
 
+    def substitute(self, own: Tensor, value: Tensor) -> Tensor:
+        if _Substitute is None:
+            raise Refused(Refusal.NO_GRADIENT)
+        made: Tensor = _Substitute.apply(own, [value])
+        return made
+
+
+def _substitute_class() -> Any:
+    """Return the function that has other elements in the place of a tensor's own, with the derivative of the own ones;
+    None if this version has no such functions."""
+    try:
+        from mindspore.common._grad_function import _Function
+    except ImportError:
+        return None
+
+    class Substitute(_Function):  # type: ignore[misc]  # the framework has no types
+        @staticmethod
+        def forward(ctx: Any, own: Tensor, value: list[Tensor]) -> Tensor:
+            return value[0]
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+            return gradient, None
+
+    return Substitute
+
+
+_Substitute = _substitute_class()
+
 
 def _leaf(tensor: Tensor) -> Tensor:
     leaf = Tensor(tensor) if isinstance(tensor, Parameter) else tensor

@@ -1,6 +1,8 @@
 """Tensors of MindSpore: reading, creating and copying them."""
 
+import ctypes
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import mindspore as ms
@@ -10,7 +12,8 @@ from mindspore import Parameter, Tensor
 from msprobe.base.statistic import Array, widen
 from msprobe.frameworks.interface import Refusal, Refused
 
-from .reading import DRAINS, array_of, array_to_save, drain, settle
+from .executors import api
+from .reading import DRAINS, HAS_ADDRESSES, array_of, array_to_save, drain, settle
 
 
 class Tensors:
@@ -89,6 +92,29 @@ class Tensors:
         last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
         start = int(tensor.data_ptr())
         return start, start + (last + 1) * int(tensor.itemsize)
+
+    def version(self, tensor: Tensor) -> int | None:
+        return getattr(tensor, "_version", None)  # older versions do not count
+
+    def write(self, tensor: Tensor, values: Tensor) -> None:
+        self.settle([tensor, values])
+        if HAS_ADDRESSES and ms.get_context("device_target") == "CPU":
+            _write_to_memory(tensor, values)
+            return
+        preserve = getattr(api, "_unsafe_preserve_version_counter", nullcontext)  # older versions do not count
+        with api._no_grad(), preserve(tensor):
+            tensor.copy_(values)
+
+
+def _write_to_memory(tensor: Tensor, values: Tensor) -> None:
+    """Write elements where those of a tensor are; `copy_` of the framework does not write to every view."""
+    first, end = CAPABILITY.memory(tensor)
+    if first == end:
+        return
+    width = int(tensor.itemsize)
+    raw, element = memoryview((ctypes.c_char * (end - first)).from_address(first)), np.dtype(f"V{width}")
+    present: Array = np.ndarray(tuple(tensor.shape), element, raw, strides=[width * step for step in tensor.stride()])
+    present[...] = np.ascontiguousarray(values.asnumpy()).view(element).reshape(present.shape)
 
 
 def _parameter_like(tensor: Tensor, like: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from msprobe.base.log import log_once
 from msprobe.base.patches import Patches, Removable
 from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
 from msprobe.cell_dump.functions import Dispatch
-from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, node_gradients
+from msprobe.cell_dump.gradient import FULL_HOOKS, Graph, ModuleHooks, node_gradients
 from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.cell_dump.session import Session
 from msprobe.cell_dump.unwritten import Memory
@@ -133,8 +133,11 @@ class PyTorch(Framework):
     def describer(self, writer: StepWriter, **options: Any) -> Describer:
         return Describer(writer, **options)
 
+    def graph(self, names: Names) -> Graph:
+        return autograd.graph_of(names)
+
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
-        return node_gradients(autograd.graph_of(names), hook, flush)
+        return node_gradients(self.graph(names), hook, flush)
 
     def module_hooks(self, hook: Hook) -> ModuleHooks:
         return ModuleHooks(hook, *FULL_HOOKS, torch.is_grad_enabled)

@@ -77,6 +77,26 @@ class Gradients:
             found: Sequence[Any] = torch.autograd.grad(outputs, leaves, gradients, allow_unused=True)
             return found
 
+    def substitute(self, own: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = _Substitute.apply(own, [value])  # type: ignore[no-untyped-call]  # torch has no types
+        return made
+
+
+class _Substitute(torch.autograd.Function):
+    """Other elements in the place of a tensor's own, with the derivative of the own ones.
+
+    They come in a list, and without their base: a result that is an argument, or a view, may not be written to.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, own: torch.Tensor, value: list[torch.Tensor]) -> torch.Tensor:
+        ctx.set_materialize_grads(False)
+        return value[0].data
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
+
 
 def _is_nonzero(tensor: torch.Tensor) -> bool:
     with torch.no_grad():

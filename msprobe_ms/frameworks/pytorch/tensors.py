@@ -113,6 +113,12 @@ class Tensors:
         storage = tensor.untyped_storage()
         return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
+    def version(self, tensor: torch.Tensor) -> int | None:
+        return None if tensor.is_inference() else tensor._version
+
+    def write(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
+        tensor.data.copy_(values)  # `detach` would share the counter of writes, with which backward checks its tensors
+
 
 def _array(tensor: torch.Tensor) -> Array:
     return array_of(tensor if tensor.layout is torch.strided else tensor.detach().to_dense())

@@ -1,0 +1,264 @@
+"""Task `graft` with MindSpore in PyNative mode: values of a golden run in the place of those of a training.
+
+As in `tests/frameworks/pytorch/test_graft.py`, which has the errors at start, the plans and the dump: nothing of those
+depends on the framework.
+"""
+
+import json
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Parameter, Tensor, nn, ops
+
+from msprobe.base.errors import UsageError
+from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
+
+pytestmark = pytest.mark.mindspore
+
+ALL = ["forward", "backward", "inputs", "incoming", "parameters", "update"]
+STEPS = 3
+
+
+def dense(inputs, outputs, seed):
+    weights = np.random.default_rng(seed).standard_normal((outputs, inputs)).astype(np.float32)
+    return nn.Dense(inputs, outputs, weight_init=Tensor(weights), bias_init="zeros")
+
+
+class Faulty(nn.Cell):
+    """A factor between the parts of the nets: 1 in the golden run."""
+
+    factor = 1.0
+
+    def wrong(self, x):
+        return x * self.factor
+
+
+class Plain(Faulty):
+    """Residual connections; a weight that two calls use."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down, self.head = nn.LayerNorm((8,)), dense(8, 16, 1), dense(16, 8, 2), dense(8, 1, 3)
+
+    def construct(self, x):
+        x = x + self.down(ops.gelu(self.wrong(self.up(self.norm(x)))))
+        x = x + ops.softmax(x) * ops.sigmoid(x)
+        x = self.down(self.up(x)) + x
+        return self.head(x).square().mean()
+
+
+class InPlace(Faulty):
+    """Tensors are changed in place, also through a view."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = dense(8, 8, 1), dense(8, 8, 2)
+
+    def construct(self, x):
+        y = self.wrong(self.a(x))
+        y.add_(Tensor(1.0))
+        y[:, 0] = y[:, 1] * 2.0
+        y.mul_(Tensor(0.5 * self.factor))
+        return (self.b(y) + ops.sin(y) + y * ops.exp(y)).square().mean()
+
+
+class Gives(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.fc = dense(8, 8, 4)
+        self.factor = 1.0
+
+    def construct(self, x):
+        y = self.fc(x) * self.factor
+        return y, [ops.sin(y), None], {"cos": ops.cos(y)}
+
+
+class Structured(Faulty):
+    """A cell that returns a tuple, a list and a dict; views of one tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.gives, self.qkv = Gives(), dense(8, 24, 5)
+
+    def construct(self, x):
+        self.gives.factor = self.factor
+        y, (sin, _), named = self.gives(x)
+        q, k, v = self.wrong(self.qkv(x)).reshape(-1, 3, 8).unbind(1)
+        scores = ops.softmax(ops.matmul(q, k.transpose(1, 0)), -1)
+        return (ops.matmul(scores, v) + y * sin + named["cos"]).square().mean()
+
+
+class Dropped(Faulty):
+    """The mask of the dropout differs where there is a fault."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.drop, self.b = dense(8, 8, 1), nn.Dropout(p=0.5), dense(8, 1, 2)
+
+    def construct(self, x):
+        return self.b(self.drop(self.wrong(self.a(x)))).square().mean()
+
+
+NETS = [Plain, InPlace, Structured, Dropped]
+
+
+def train(make, debugger=None, factor=1.0, steps=STEPS, micro=1):
+    """Train a net; return the bits of each step's losses, gradients and parameters."""
+    ms.set_seed(0 if factor == 1.0 else 7)
+    net = make()
+    net.set_train()
+    net.factor = factor
+    weights = net.trainable_params()
+    optimizer = nn.Adam(weights, 0.05)
+    forward = ms.value_and_grad(net, None, weights)
+    batches = np.random.default_rng(1).standard_normal((steps, micro, 4, 8)).astype(np.float32)
+    found = []
+    for step in range(steps):
+        if debugger is not None:
+            debugger.start(net)
+        losses, total = [], None
+        for batch in batches[step]:
+            loss, gradients = forward(Tensor(batch))
+            losses.append(loss.asnumpy().tobytes())
+            total = gradients if total is None else tuple(a + b for a, b in zip(total, gradients, strict=True))
+        if debugger is not None:
+            debugger.stop()
+        optimizer(total)
+        if debugger is not None:
+            debugger.step()
+        bits = [each.asnumpy().tobytes() for each in total]
+        found.append((losses, bits, [each.asnumpy().tobytes() for each in weights]))
+    return found
+
+
+@pytest.fixture
+def golden(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def make_dump(make, level="mix", **how):
+        train(make, PrecisionDebugger(task="tensor", level=level, dump_path=tmp_path / "golden"), **how)
+        return tmp_path / "golden"
+
+    return make_dump
+
+
+@pytest.fixture
+def grafted(tmp_path):
+    numbers, made = iter(range(100)), []
+
+    def make_debugger(golden, level="mix", **section):
+        number = next(numbers)
+        path = tmp_path / f"config{number}.json"
+        contents = {"task": "graft", "level": level, "dump_path": str(tmp_path / f"grafted{number}")}
+        path.write_text(json.dumps({**contents, "graft": {"golden": str(golden), **section}}))
+        made.append(PrecisionDebugger(path))
+        return made[-1]
+
+    yield make_debugger
+    for debugger in made:
+        debugger.stop()
+        debugger.step()
+
+
+def counts(tmp_path, step=0):
+    return json.loads((tmp_path / f"grafted0/step{step}/rank/dump.json").read_text())["run"]["grafted"]
+
+
+@pytest.mark.parametrize("micro", [1, 2])
+@pytest.mark.parametrize("make", NETS)
+def test_a_run_in_which_everything_is_grafted_equals_the_golden_bitwise(make, micro, golden, grafted, tmp_path):
+    without = train(make, micro=micro)
+    assert train(make, factor=1.5, micro=micro) != without, "the fault has an effect"
+    folder = golden(make, micro=micro)
+    assert train(make, grafted(folder, calls="*", what=ALL), 1.5, micro=micro) == without
+    found = counts(tmp_path)
+    assert found["values"] > found["changed"] > 0
+    assert found["skipped"] == 0
+
+
+def test_a_run_without_a_fault_is_not_changed(golden, grafted, tmp_path):
+    folder = golden(Plain)
+    assert train(Plain, grafted(folder, calls="*", what=ALL)) == train(Plain)
+    found = counts(tmp_path)
+    assert (found["changed"], found["skipped"]) == (0, 0)
+    assert found["values"] > 50
+
+
+class Times(nn.Cell):
+    """y = w x, z = factor * y, and the loss is the sum of z * z."""
+
+    factor = 3.0
+
+    def __init__(self):
+        super().__init__()
+        self.w = Parameter(Tensor(np.array([1.0, 2.0], np.float32)), name="w")
+
+    def construct(self, x):
+        z = ops.mul(ops.mul(self.w, x), Tensor(self.factor, ms.float32))
+        return ops.sum(ops.mul(z, z))
+
+
+X = np.array([5.0, 7.0], np.float32)
+
+
+def run_once(debugger, factor=3.0, x=X, w=(1.0, 2.0)):
+    net = Times()
+    net.factor = factor
+    net.w.set_data(Tensor(np.array(w, np.float32)))
+    forward = ms.value_and_grad(net, None, [net.w])
+    debugger.start(net)
+    loss, (gradient,) = forward(Tensor(x))
+    debugger.stop()
+    debugger.step()
+    return float(loss), gradient.asnumpy().tolist(), net
+
+
+@pytest.fixture
+def times(tmp_path, monkeypatch):
+    """The golden: z = 3 w x = [15, 42], loss 225 + 1764 = 1989."""
+    monkeypatch.chdir(tmp_path)
+    loss, gradient, _ = run_once(PrecisionDebugger(task="tensor", level="mix", dump_path=tmp_path / "golden"))
+    assert (loss, gradient) == (1989.0, [2 * 15.0 * 3 * 5, 2 * 42.0 * 3 * 7])
+    return tmp_path / "golden"
+
+
+MUL = "Functional.mul.1"
+
+
+def test_a_result_has_the_value_of_the_golden_and_the_derivative_of_the_target(times, grafted):
+    loss, gradient, _ = run_once(grafted(times, calls=[MUL], what=["forward"]), factor=2.0)
+    assert (loss, gradient) == (1989.0, [2 * 15.0 * 2 * 5, 2 * 42.0 * 2 * 7])
+
+
+def test_a_gradient_is_that_of_the_golden_and_the_result_is_not(times, grafted):
+    """z = 2 w x = [10, 28]; the golden's gradient of y is 2 z 3 = [90, 252]."""
+    loss, gradient, _ = run_once(grafted(times, calls=[MUL], what=["backward"]), factor=2.0)
+    assert (loss, gradient) == (100.0 + 784.0, [90.0 * 5, 252.0 * 7])
+
+
+def test_an_arriving_gradient_is_that_of_the_golden(times, grafted):
+    _, gradient, _ = run_once(grafted(times, calls=["Functional.mul.0"], what=["incoming"]), factor=2.0)
+    assert gradient == [90.0 * 5, 252.0 * 7]
+
+
+def test_inputs_are_replaced_for_the_call_only_and_parameters_are_not(times, grafted):
+    """With x = [5, 7] of the golden in the place of [1, 1], and the own w = [2, 2]: z = 3 w x = [30, 42]."""
+    debugger = grafted(times, calls=["Functional.mul.0"], what=["inputs"])
+    loss, gradient, net = run_once(debugger, x=np.ones(2, np.float32), w=[2.0, 2.0])
+    assert loss == 900.0 + 1764.0
+    assert gradient == [2 * 30.0 * 3 * 5, 2 * 42.0 * 3 * 7]
+    assert net.w.asnumpy().tolist() == [2.0, 2.0]
+
+
+def test_parameters_are_written_when_the_step_begins(times, grafted):
+    loss, _, net = run_once(grafted(times, calls=["w"], what=["parameters"]), w=[2.0, 2.0])
+    assert loss == 1989.0
+    assert net.w.asnumpy().tolist() == [1.0, 2.0]
+
+
+def test_graph_mode_is_refused(times, grafted):
+    debugger = grafted(times, calls="*")
+    ms.set_context(mode=ms.GRAPH_MODE)
+    with pytest.raises(UsageError, match="graft"):
+        debugger.start(Times())
