@@ -38,7 +38,7 @@ from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.store.record import INPUT
 from msprobe.store.stacks_and_construct import user_line
 
-from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_sum, place_of
+from .plan import INPUTS, OUTPUTS, Graft, counterparts, is_sum, place_of
 from .runs import Step
 
 Side = Literal["target", "golden"]
@@ -51,7 +51,6 @@ class What(Enum):
     BACKWARD = "backward"
     INPUTS = "inputs"
     INCOMING = "incoming"
-    GRADIENTS = "gradients"
     PARAMETERS = "parameters"
     UPDATE = "update"
 
@@ -96,9 +95,7 @@ def what_of(graft: Graft) -> tuple[What, ...]:
     for call, place in graft.values:
         name = names.parse(call)
         part = place.partition(".")[0]
-        if name.kind == "parameters_grad":
-            found.add(What.GRADIENTS)
-        elif name.direction == "backward":
+        if name.direction == "backward":
             found.add(What.INCOMING if part == INPUTS else What.BACKWARD)
         else:
             found.add(What.INPUTS if part == INPUTS else What.FORWARD)
@@ -119,7 +116,7 @@ def hypotheses(step: Step, finding: Divergence, later: Sequence[int]) -> list[Hy
         found.append(Hypothesis(finding.name, _united(firsts), step, finding, len(alike)))
     found += [Hypothesis(finding.name, graft, step, finding) for graft in _proposals(step, finding, later)]
     known = counterparts(step)
-    usable = []
+    usable: list[Hypothesis] = []
     for one in found:
         values = frozenset(each for each in one.graft.values if known.has(*each))
         graft = replace(one.graft, values=values, parameters=one.graft.parameters & known.parameters.keys())
@@ -201,8 +198,11 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     elif isinstance(evidence, Between):
         yield _tensor(step, event, evidence.difference.place, with_producers=True)
     elif isinstance(evidence, OtherCall) or not name:
-        yield _region(step, _block(step, event))
-        yield _region(step, [each for each in step.events if not each.is_matched])
+        alone, every = _block(step, event), [each for each in step.events if not each.is_matched]
+        function = names.parse(event.called).stem
+        is_repeated = any(names.parse(each.called).stem == function for each in every if each not in alone)
+        for block in (every, alone) if is_repeated else (alone, every):
+            yield _region(step, block)
     if not name:
         return
     if event.kind == "parameters_grad":
@@ -210,7 +210,6 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         inside = [graph.dump.columns.names[call] for call in graph.below(graph.dump.place[name])]
         calls = [call for call in inside if names.parse(call).direction == "backward"]
         yield Graft(frozenset(value for call in calls for value in _gradients(step, call)))
-        yield Graft(frozenset({(name, EVERY)}))
     elif event.direction == "backward":
         yield Graft(frozenset(_gradients(step, name)))
     if isinstance(evidence, Unclear) and event.direction == "forward":
@@ -219,12 +218,9 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
 
 
 def _both(step: Step, name: str) -> Iterator[tuple[str, str]]:
-    """Return the outputs and the input gradients of a call, and the gradients of the parameters of a module."""
-    parsed = names.parse(name)
+    """Return the outputs and the input gradients of a call."""
     yield names.counterpart(name, "forward"), OUTPUTS
     yield from _gradients(step, names.counterpart(name, "backward"))
-    if parsed.kind == "cell":
-        yield f"{parsed.stem}.parameters_grad", EVERY
 
 
 def _gradients(step: Step, name: str) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from msprobe.base.log import terminal_line
-from msprobe.base.phrase import Words, phrase
+from msprobe.base.phrase import Words, names_phrase, phrase
 from msprobe.base.verdicts import Verdicts
 from msprobe.compare.locate.wording import full_phrase
 from msprobe.findings.catalogue import graft as kinds
@@ -77,6 +77,8 @@ def _causes(proof: Proof) -> Words:
 def subject(trial: Trial) -> Words:
     """Return the call or parameter that a graft is about."""
     hypothesis = trial.hypothesis
+    if hypothesis.graft.parameters:
+        return names_phrase(sorted(hypothesis.graft.parameters), 1)
     if hypothesis.number > 1 and not trial.is_halving:
         return phrase("{listed} and {number} more", listed=hypothesis.name, number=hypothesis.number - 1)
     return hypothesis.name
@@ -140,8 +142,12 @@ def lines(proof: Proof) -> Iterator[str]:
     answer = answer_of(proof)
     if not proof.is_clean:
         yield from table(proof)
-    one, several = "{runs} run of the training", "{runs} runs of the training"
-    judged = [phrase(one if proof.runs == 1 else several, runs=proof.runs)] if proof.runs else []
+    judged = []
+    if proof.runs:
+        text = phrase(
+            "{runs} run of the training" if proof.runs == 1 else "{runs} runs of the training", runs=proof.runs
+        )
+        judged.append(text)
     title = answer.line if proof.is_clean else phrase("no cause was proven")
     yield from lines_of(answer, title, judged, answer.notes, top=len(answer.next))
 

@@ -134,9 +134,9 @@ class _Training:
         dump, file = folder / "dump", folder / "plan.json"
         dump.mkdir(parents=True)
         write_plan(file, plan)
-        what = ["forward", "backward", "inputs", "incoming"]
-        what += ["parameters"] if any(step.parameters for step in plan.steps.values()) else []
-        graft = {"golden": str(file), "calls": ["*"], "what": what, "record": "tensor"}
+        values = ["forward", "backward", "inputs", "incoming"]
+        values += ["parameters"] if any(step.parameters for step in plan.steps.values()) else []
+        graft = {"golden": str(file), "calls": ["*"], "what": values, "record": "tensor"}
         settings = {**self._settings, "task": "graft", "dump_path": str(dump), "graft": graft}
         run_training(self._words, settings, folder / "settings.json", what)
         if not any(dump.iterdir()):

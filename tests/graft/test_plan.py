@@ -5,7 +5,7 @@ import pytest
 from small_trainings import LOSS, write_run
 
 from msprobe.compare.match.pairs import View
-from msprobe.graft.plan import EVERY, INPUTS, OUTPUTS, Graft, _layout, counterparts, plan_of
+from msprobe.graft.plan import INPUTS, OUTPUTS, Graft, _layout, counterparts, plan_of
 from msprobe.graft.runs import studied
 from msprobe.store.graft_plan import GoldenValue
 
@@ -40,12 +40,11 @@ def test_inputs_are_selected_by_their_place(study):
     assert set(every.steps[0].calls[name].values) == {"input.0", "output.0"}
 
 
-def test_parameters_and_their_gradients(study):
-    gradients = "Module.fc.Linear.parameters_grad"
-    graft = Graft(frozenset({(gradients, EVERY)}), frozenset({"fc.weight"}), frozenset({0}))
-    plan = plan_of(study, [graft])
+def test_parameters_of_one_step(study):
+    plan = plan_of(study, [Graft(parameters=frozenset({"fc.weight"}), steps=frozenset({0}))])
+    assert set(plan.steps) == {0}
     assert plan.steps[0].parameters == {"fc.weight": GoldenValue("fc.weight")}
-    assert set(plan.steps[0].calls[gradients].values) == {"weight"}
+    assert not plan.steps[0].calls
 
 
 def test_what_the_golden_does_not_have_is_left_out(study):
