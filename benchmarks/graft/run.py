@@ -8,10 +8,10 @@ command `msprobe graft` is run on both dumps with the same training, and its ans
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -19,12 +19,17 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BUGS = HERE.parent / "bugs"
-sys.path.insert(0, str(BUGS))
+sys.path[:0] = [str(BUGS), str(HERE.parents[1] / "tests" / "preloaded")]
+VARIABLES = {"OMP_NUM_THREADS": "1", "BUGS_RUNTIME_THREADS": "1", "MSPROBE_LOG_LEVEL": "3", "GLOG_v": "3"}
+os.environ |= VARIABLES  # before the framework is imported
 
 from cases import Case, _clean, _sides  # noqa: E402  # the modules of benchmarks/bugs
 from collect import collect, places  # noqa: E402
 from expected import names_of  # noqa: E402
 from fault import load  # noqa: E402
+from preloaded import python  # noqa: E402
+
+from msprobe.cli import main as main_of_msprobe  # noqa: E402
 
 STEPS = 3
 
@@ -86,32 +91,22 @@ def is_right(fault, case, folder, finding):
 
 
 def graft(case, folder, budget):
-    """The document of `msprobe graft`, or the text of a failure."""
+    """The document of `msprobe graft`, or the text of a failure. The training has its framework imported already."""
     target, golden = places(case, folder)
     scratch = folder / "scratch" / case.name
     scratch.mkdir(parents=True, exist_ok=True)
     jobs = scratch / "jobs.json"
-    jobs.write_text(
-        json.dumps([case.job(case.target, str(scratch / "run"), case.fault.planted if case.fault else None)])
-    )
-    words = [
-        str(target),
-        str(golden),
-        "--json",
-        "--budget",
-        str(budget),
-        "--",
-        sys.executable,
-        str(BUGS / "train.py"),
-        str(jobs),
-    ]
-    variables = {"OMP_NUM_THREADS": "1", "BUGS_RUNTIME_THREADS": "1", "MSPROBE_LOG_LEVEL": "3", "GLOG_v": "3"}
-    command = [sys.executable, "-m", "msprobe", "graft", *words]
-    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
+    planted = case.fault.planted if case.fault else None
+    jobs.write_text(json.dumps([case.job(case.target, str(scratch / "run"), planted)]))
+    command = [python("mindspore"), BUGS / "train.py", jobs]
+    words = ["graft", target, golden, "--json", "--budget", budget, "--", *command]
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        main_of_msprobe(list(map(str, words)))
     try:
-        return json.loads(done.stdout), done.stderr
+        return json.loads(output.getvalue()), ""
     except ValueError:
-        return None, done.stdout[-2000:] + done.stderr[-4000:]
+        return None, output.getvalue()[-2000:]
 
 
 def scored(case, faults, folder, budget):

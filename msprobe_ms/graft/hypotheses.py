@@ -3,8 +3,8 @@
 - a forward call that computes differently, another precision, random numbers, a value that is not a tensor: the outputs
   and the input gradients of the call
 - a backward call: its input gradients; gradients of a module's own parameters: those of the calls inside
-- an argument that is a tensor: this tensor at all calls that take it
-- run inputs: all inputs that no recorded call returned and that differ
+- run inputs, and an argument that is a tensor: all tensors that no recorded call returned and that differ, then this
+  tensor alone, at all calls that take it
 - code between two calls: the tensor at all calls that take it, and the gradient that arrives where it was made
 - structure: the region around the calls of one run is replaced as a whole, by everything that calls of both runs take
   from it, and by the gradients that arrive at calls of both runs before it
@@ -17,11 +17,11 @@ together first.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal
 
 from msprobe.base import names
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
+from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.locate.find import cell_of
 from msprobe.compare.locate.finding import (
     Argument,
@@ -38,10 +38,10 @@ from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.store.record import INPUT
 from msprobe.store.stacks_and_construct import user_line
 
-from .plan import INPUTS, OUTPUTS, Graft, counterparts, is_sum, place_of
+from .plan import INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_sum, place_of
 from .runs import Step
 
-Side = Literal["target", "golden"]
+_PASS = GRADES.index("pass")
 
 
 class What(Enum):
@@ -55,6 +55,15 @@ class What(Enum):
     UPDATE = "update"
 
 
+FindingKey = tuple[str, str]
+"""The call and the code of a finding, which has the same in all steps."""
+
+
+def key_of(finding: Divergence) -> FindingKey:
+    """Return what identifies a finding in all steps."""
+    return finding.name, finding.kind.code
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """A graft that tests a finding.
@@ -62,6 +71,8 @@ class Hypothesis:
     name : the call, parameter or tensor under suspicion.
     number : how many findings of the same kind, or calls, it stands for.
     is_halved : whether it was found by halving the calls that differ, and not by a finding of its own.
+    settles : the findings that it explains: a run with the graft may still have them, because an argument or a call of
+        one run stays as it is.
     graft : the values that are replaced.
     step, finding : the finding; its step is that of the comparison that it was found in.
     """
@@ -72,16 +83,12 @@ class Hypothesis:
     finding: Divergence
     number: int = 1
     is_halved: bool = False
+    settles: frozenset[FindingKey] = frozenset()
 
     @property
     def what(self) -> tuple[What, ...]:
         """Return the kinds of values that the graft replaces."""
         return what_of(self.graft)
-
-    @property
-    def key(self) -> tuple[int, int, str]:
-        """Return what identifies its finding: step, rank and call."""
-        return self.step.step, self.step.rank, self.finding.name
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -111,10 +118,15 @@ def hypotheses(step: Step, finding: Divergence, later: Sequence[int]) -> list[Hy
     """
     alike = [one for one in step.findings if _family(one) == _family(finding)]
     found: list[Hypothesis] = []
+    settled = frozenset({key_of(finding)})
     if len(alike) > 1:
-        firsts = [next(iter(_proposals(step, one, later)), Graft()) for one in alike]
-        found.append(Hypothesis(finding.name, _united(firsts), step, finding, len(alike)))
-    found += [Hypothesis(finding.name, graft, step, finding) for graft in _proposals(step, finding, later)]
+        firsts = [next(iter(_proposals(step, one, later)), _NOTHING).graft for one in alike]
+        settled = frozenset(map(key_of, alike))
+        found.append(Hypothesis(finding.name, _united(firsts), step, finding, len(alike), settles=settled))
+    for one in _proposals(step, finding, later):
+        others = frozenset((name, finding.kind.code) for name in one.calls)
+        number = max(1, len(one.calls))
+        found.append(Hypothesis(finding.name, one.graft, step, finding, number, settles=settled | others))
     known = counterparts(step)
     usable: list[Hypothesis] = []
     for one in found:
@@ -130,6 +142,22 @@ def everything_before(step: Step, finding: Divergence) -> Graft:
     before = [event for event in step.events if event.at < finding.at]
     values = {(name, OUTPUTS) for event in before if (name := _called(step, event))}
     return Graft(frozenset(values), frozenset(counterparts(step).parameters), frozenset({step.step}))
+
+
+def is_in_place(step: Step, graft: Graft) -> bool:
+    """Return whether the values of a graft agree in a step of a run with it: whether they were replaced."""
+    comparison, pairs = step.comparison, step.comparison.pairs
+    wanted: dict[str, set[str]] = {}
+    for name, place in graft.values:
+        wanted.setdefault(name, set()).add(place)
+    for event in step.events:
+        places = wanted.get(_called(step, event))
+        for row in event.rows if places else ():
+            if pairs.are_tensors(row) and comparison.grades[row] != _PASS:
+                place = place_of(pairs.target, int(pairs.target_rows[row]))
+                if is_selected(place, places or set()) and counterparts(step).has(event.called, place):
+                    return False
+    return True
 
 
 def differing_calls(step: Step) -> list[str]:
@@ -183,38 +211,74 @@ def _united(grafts: Iterable[Graft]) -> Graft:
 # ---- proposals ------------------------------------------------------------------------------------------------------
 
 
-def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterator[Graft]:
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """A graft, and the calls that have the same difference, if there are several."""
+
+    graft: Graft
+    calls: tuple[str, ...] = ()
+
+
+_NOTHING = _Proposal(Graft())
+
+
+def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterator[_Proposal]:
     evidence = finding.evidence
     event = step.events[finding.at]
     name = _called(step, event)
     if isinstance(evidence, Parameters | Updated):
-        yield from _of_parameters(step, evidence, later)
+        yield from map(_Proposal, _of_parameters(step, evidence, later))
         return
     if isinstance(evidence, RunInput):
-        yield _of_leaves(step, {"leaf"})
-        yield _of_leaves(step, {"leaf", "code", "unknown"})
+        yield _Proposal(_of_leaves(step, {"leaf"}))
+        yield _Proposal(_of_leaves(step, {"leaf", "code", "unknown"}))
     elif isinstance(evidence, Argument) and evidence.kind in (ArgumentKind.TENSOR, ArgumentKind.EXCHANGED):
-        yield _tensor(step, event, evidence.difference.place)
+        alone, leaves = _tensor(step, event, evidence.difference.place), _of_leaves(step, {"leaf"})
+        if alone.values < leaves.values:  # such as both tables of rotary positions
+            yield _Proposal(leaves)
+        yield _Proposal(alone)
+    elif isinstance(evidence, Argument) and name:
+        calls = _with_the_same_argument(step, event, evidence)
+        if len(calls) > 1:
+            yield _Proposal(calls_graft(step, calls), tuple(calls))
     elif isinstance(evidence, Between):
-        yield _tensor(step, event, evidence.difference.place, with_producers=True)
+        yield _Proposal(_tensor(step, event, evidence.difference.place, with_producers=True))
     elif isinstance(evidence, OtherCall) or not name:
-        alone, every = _block(step, event), [each for each in step.events if not each.is_matched]
+        alone_block, every = _block(step, event), [each for each in step.events if not each.is_matched]
         function = names.parse(event.called).stem
-        is_repeated = any(names.parse(each.called).stem == function for each in every if each not in alone)
-        for block in (every, alone) if is_repeated else (alone, every):
-            yield _region(step, block)
+        is_repeated = any(names.parse(each.called).stem == function for each in every if each not in alone_block)
+        for block in (every, alone_block) if is_repeated else (alone_block, every):
+            calls = [each.name for each in block if names.parse(each.called).stem == function]
+            yield _Proposal(_region(step, block), tuple(each.name for each in block) if len(calls) > 1 else ())
     if not name:
         return
     if event.kind == "parameters_grad":
         graph = step.graphs["target"]
         inside = [graph.dump.columns.names[call] for call in graph.below(graph.dump.place[name])]
-        calls = [call for call in inside if names.parse(call).direction == "backward"]
-        yield Graft(frozenset(value for call in calls for value in _gradients(step, call)))
+        backward = [call for call in inside if names.parse(call).direction == "backward"]
+        yield _Proposal(Graft(frozenset(value for call in backward for value in _gradients(step, call))))
     elif event.direction == "backward":
-        yield Graft(frozenset(_gradients(step, name)))
+        yield _Proposal(Graft(frozenset(_gradients(step, name))))
     if isinstance(evidence, Unclear) and event.direction == "forward":
-        yield Graft(frozenset({(name, INPUTS), *_both(step, name)}))
-    yield Graft(frozenset(_both(step, name)))
+        yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))
+    yield _Proposal(Graft(frozenset(_both(step, name))))
+
+
+def _with_the_same_argument(step: Step, event: Event, evidence: Argument) -> list[str]:
+    """Return the calls of the same function whose value of the same argument differs, too; the later ones may have no
+    finding, because their tensors differ anyway."""
+    function, place = names.parse(event.called).stem, evidence.difference.place
+    pairs, found = step.comparison.pairs, []
+    for each in step.events:
+        name = _called(step, each)
+        if not name or each.direction != "forward" or names.parse(name).stem != function:
+            continue
+        for row in each.rows:
+            record = pairs.pair(row).record
+            if path_of(record) == place and record.kind != "tensor" and step.comparison.equal[row] != EQUAL:
+                found.append(name)
+                break
+    return found
 
 
 def _both(step: Step, name: str) -> Iterator[tuple[str, str]]:

@@ -59,7 +59,7 @@ class Counterparts:
     def has(self, name: str, place: str) -> bool:
         """Return whether the golden has a value for a place of a call."""
         call = self.calls.get(name)
-        return call is not None and any(_is_selected(known, {place}) for known in call.values)
+        return call is not None and any(is_selected(known, {place}) for known in call.values)
 
 
 def plan_of(study: Study, grafts: Iterable[Graft]) -> GraftPlan:
@@ -87,13 +87,14 @@ def _selected(step: Step, grafts: Iterable[Graft]) -> GraftedStep | None:
     for name, places in wanted.items():
         if (call := known.calls.get(name)) is None:
             continue
-        values = {place: value for place, value in call.values.items() if _is_selected(place, places)}
+        values = {place: value for place, value in call.values.items() if is_selected(place, places)}
         if values:
             calls[name] = GraftedCall(call.golden, values)
     return GraftedStep(calls, parameters) if calls or parameters else None
 
 
-def _is_selected(place: str, places: set[str]) -> bool:
+def is_selected(place: str, places: set[str]) -> bool:
+    """Return whether a place is one of these, or an input or output if all of them are selected."""
     return place in places or place.partition(".")[0] in places
 
 

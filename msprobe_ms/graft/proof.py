@@ -29,7 +29,18 @@ from msprobe.store.graft_plan import GraftPlan
 from msprobe.store.record import OUTPUT
 
 from .gap import Floor, Gap, closure, closure_of_largest, gap_of
-from .hypotheses import Hypothesis, calls_graft, differing_calls, everything_before, hypotheses, of_call, what_of
+from .hypotheses import (
+    FindingKey,
+    Hypothesis,
+    calls_graft,
+    differing_calls,
+    everything_before,
+    hypotheses,
+    is_in_place,
+    key_of,
+    of_call,
+    what_of,
+)
 from .plan import Graft, plan_of
 from .runs import Step, Study
 
@@ -161,6 +172,11 @@ class _Search:
         return found, gap_of(found)
 
     @property
+    def settled(self) -> set[FindingKey]:
+        """Return the findings that the grafts explain that were kept."""
+        return {key for at in self.kept for key in self.trials[at].hypothesis.settles}
+
+    @property
     def grafts(self) -> list[Graft]:
         """Return the grafts that were kept."""
         return [self.trials[at].hypothesis.graft for at in self.kept]
@@ -202,7 +218,7 @@ def _round(search: _Search, current: Study) -> Study | None:
         for hypothesis in hypotheses(step, finding, later):
             found, gap = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
             trial = _trial(search, hypothesis, before, gap)
-            is_explained = trial.closed >= PROVEN_CLOSES or _is_resolved(found, hypothesis)
+            is_explained = trial.closed >= PROVEN_CLOSES or _is_resolved(search, found, hypothesis)
             share: float | None = 0.0
             if is_explained:
                 share = _share_before(search, before, step, finding, is_first=number == 0)
@@ -216,11 +232,14 @@ def _round(search: _Search, current: Study) -> Study | None:
 
 def _tried(search: _Search, current: Study) -> Iterator[tuple[Step, Divergence]]:
     """Return the findings that are tried: the first ones that no earlier round has tried."""
-    known = {trial.hypothesis.key for trial in search.trials}
-    for number, (step, finding) in enumerate(current.findings):
+    known = {key_of(trial.hypothesis.finding) for trial in search.trials} | search.settled
+    number = 0
+    for step, finding in current.findings:
         if number == _MAX_FINDINGS:
             return
-        if (step.step, step.rank, finding.name) not in known:
+        if key_of(finding) not in known:
+            known.add(key_of(finding))
+            number += 1
             yield step, finding
 
 
@@ -229,10 +248,16 @@ def _trial(search: _Search, hypothesis: Hypothesis, before: Gap, gap: Gap) -> Tr
     return Trial(hypothesis, gap, closure(before, gap, search.floor), closed)
 
 
-def _is_resolved(found: Study, hypothesis: Hypothesis) -> bool:
-    """Return whether a run with a graft has no finding up to the place of the hypothesis any more."""
-    place = hypothesis.place
-    return all((step.step, step.rank, finding.at) > place for step, finding in found.findings)
+def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
+    """Return whether a run with a graft has the golden's values, and no other finding up to the place of the hypothesis
+    any more."""
+    place, settled = hypothesis.place, search.settled | hypothesis.settles
+    its_step = next((step for step in found.steps if (step.step, step.rank) == place[:2]), None)
+    if its_step is None or not is_in_place(its_step, hypothesis.graft):
+        return False
+    return all(
+        (step.step, step.rank, finding.at) > place or key_of(finding) in settled for step, finding in found.findings
+    )
 
 
 def _share_before(search: _Search, before: Gap, step: Step, finding: Divergence, *, is_first: bool) -> float | None:
@@ -249,14 +274,13 @@ def _share_before(search: _Search, before: Gap, step: Step, finding: Divergence,
 
 def _halved(search: _Search, current: Study) -> Study | None:
     """Find the first call up to which grafting all calls closes the gap, and keep its graft if that alone does."""
-    step = next((step for step, _ in current.findings), current.steps[0])
-    calls = differing_calls(step)
-    if len(calls) < 2:
+    step, finding = next(
+        ((step, finding) for step, finding in current.findings if key_of(finding) not in search.settled), (None, None)
+    )
+    calls = [] if step is None else differing_calls(step)
+    if step is None or finding is None or len(calls) < 2:
         return None
     before, low, high = search.gaps[-1], 0, len(calls)
-    finding = next(iter(step.findings), None)
-    if finding is None:
-        return None
     share = 0.0
     while high - low > 1:
         middle = (low + high) // 2

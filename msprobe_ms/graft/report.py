@@ -113,6 +113,12 @@ def what_words(trial: Trial) -> str:
 
 def _notes(proof: Proof) -> Iterator[Words]:
     yield phrase(FLOORS[proof.floor.source])
+    first = next(proof.study.findings, None)
+    if proof.is_clean and first is not None:
+        yield phrase(
+            "the comparison has findings, the first at {name}; their effect on the training is below the noise floor",
+            name=first[1].name,
+        )
     if proof.deviating:
         yield phrase(
             "{number} results before the first graft differ from those of the target: the command is not the training "
