@@ -15,7 +15,7 @@ from msprobe.base.statistic import Array
 from msprobe.store import layout
 from msprobe.store.folders import NAMED, is_golden, numbered
 from msprobe.store.graft_plan import GoldenValue, GraftedStep, GraftPlan, read_plan
-from msprobe.store.reader import load_tensor, read
+from msprobe.store.reader import load_file, read, tensor_file
 from msprobe.store.record import GRADIENTS, INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, PARTS, TENSOR, Dump
 
 _PARAMETER = "parameter "
@@ -61,7 +61,8 @@ class Recorded:
 
     def load(self) -> Array:
         """Return its elements; DumpError if they are missing or broken."""
-        return self.layout.laid_out(load_tensor(self.dump, self.dump.columns.record(self.row, self.call)))
+        path = tensor_file(self.dump.folder, self.dump.columns.file[self.row], self.dump.tensors)
+        return self.layout.laid_out(load_file(path, as_dumped=not self.dump.tensors))
 
 
 class GoldenStep:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,6 +43,7 @@ from msprobe.store.writer import StepWriter, Writer
 
 from .backward import summed
 from .forward import Forward, results_of
+from .functions import COLLECTIVE
 from .golden_values import Golden, GoldenStep, Recorded
 from .gradient import Identity, Node, _walk
 from .session import Session
@@ -126,6 +127,26 @@ class StepGrafts:
             self._chosen("incoming", of_backward, "input."),
         )
         return made if made.results or made.arguments or made.has_backward else None
+
+    def of_parameters(self, name: str) -> Mapping[str, Recorded]:
+        """Return the gradients that replace those of a module's own parameters, by their names in the module.
+
+        They are of a module that is grafted, or that is inside one.
+        """
+        if "backward" not in self.what or name not in self.golden.calls:
+            return {}
+        if self.calls is not None and name not in self.calls:
+            path = f"{parse(name).path}."
+            if not any(path.startswith(above) for above in self.paths):
+                return {}
+        self.left.discard(name)
+        return self.golden.of_call(name)
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of the grafted modules, each with a dot at its end."""
+        names = (parse(name) for name in self.calls or ())
+        return tuple({f"{name.path}." for name in names if name.kind == "cell"})
 
     def _chosen(self, what: str, values: Mapping[str, Recorded], prefix: str) -> Mapping[str, Recorded]:
         if what not in self.what:
@@ -318,16 +339,23 @@ def _check_names(section: GraftSettings, number: int, step: GoldenStep, calls: s
 
 
 def _check_call(text: str, forward: str, kinds: Sequence[str], step: GoldenStep, where: str) -> None:
+    if parse(forward).stem.partition(".")[0] in COLLECTIVE:
+        raise SettingsError(
+            f"graft.calls: {text} exchanges tensors between ranks and is not replaced; name calls that use its result"
+        )
     absent = []
+    is_of_parameters = parse(forward).kind == "parameters_grad"
     for what in kinds:
         is_backward, prefix = _NEEDS[what]
+        if is_of_parameters:
+            prefix = "" if what == "backward" else prefix
         name = counterpart(forward, "backward") if is_backward else forward
         values = {place: each for place, each in step.of_call(name).items() if place.startswith(prefix)}
         for place, recorded in values.items():
             _check_value(f"{name}.{place}", recorded, step)
         if not values:
             absent.append(what)
-    only_gradients = all(_NEEDS[what][0] for what in absent)
+    only_gradients = is_of_parameters or all(_NEEDS[what][0] for what in absent)
     if absent and (len(absent) == len(kinds) or not only_gradients):
         raise SettingsError(
             f"graft.calls: {where} has no values {quoted(absent[0])} of {text}; remove {quoted(absent[0])} from "
@@ -412,7 +440,9 @@ def golden_tensor(recorded: Recorded, own: AnyTensor) -> AnyTensor | None:
 
 
 def _same_bits(one: Array, other: Array) -> bool:
-    left, right = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (one, other))
+    """Return whether two arrays of one dtype and shape have the same bytes."""
+    word = np.uint8 if one.nbytes % 8 else np.uint64  # numpy compares elements, of which there are fewer then
+    left, right = (np.ascontiguousarray(each).reshape(-1).view(np.uint8).view(word) for each in (one, other))
     return bool(np.array_equal(left, right))
 
 
@@ -425,12 +455,12 @@ Action = Callable[[AnyTensor], AnyTensor]
 class NodeGrafts:
     """What is replaced at one node of the graph: gradients that come in, and that go out, by their indices."""
 
-    __slots__ = ("incoming", "is_hooked", "is_prehooked", "outgoing")
+    __slots__ = ("has_run", "incoming", "is_hooked", "is_prehooked", "outgoing")
 
     def __init__(self) -> None:
         self.incoming: list[tuple[int, Action]] = []
         self.outgoing: list[tuple[int, Action]] = []
-        self.is_hooked = self.is_prehooked = False
+        self.is_hooked = self.is_prehooked = self.has_run = False
 
 
 def replaced(gradients: tuple[Any, ...], actions: Sequence[tuple[int, Action]]) -> tuple[Any, ...] | None:
@@ -616,6 +646,28 @@ class GraftSession(Session):
         assert found is not None
         return found.gradients.substitute(own, value)
 
+    def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
+        """Return `work`, guarded, as a hook; that of a parameter also replaces the gradient."""
+        made = super().hook(work, *args)
+        if work != self.parameter_gradient:
+            return made
+        stem, parameter = args
+
+        def replacing(gradient: AnyTensor, *rest: Any) -> Any:
+            if self.closed or rest:  # with the rest comes a sum, which is no longer in the graph
+                return made(gradient, *rest)
+            name = self.name_of_gradient(stem, parameter)
+            value = self._safely(name, None, self._parameter_gradient, name, parameter, gradient)
+            made(gradient if value is None else value)
+            return value
+
+        return replacing
+
+    def _parameter_gradient(self, name: str, parameter: str, gradient: AnyTensor) -> AnyTensor | None:
+        self._before_hook((gradient,))
+        recorded = self._grafts.of_parameters(name).get(parameter)
+        return None if recorded is None else self._value(f"{name}.{parameter}", recorded, gradient)
+
     # ---- arguments and results -------------------------------------------------------------------------------------
 
     def _with_arguments(
@@ -661,11 +713,16 @@ class GraftSession(Session):
             if value is None:
                 continue
             tensors = _tensors(own)
-            if id(own) in versions and (result is None or versions[id(own)] != tensors.version(own)):
+            if id(own) in versions and (result is None or self._is_written(call, own, versions[id(own)])):
                 tensors.write(own, value)
             else:
                 found[id(own)] = self._substitute(own, value)
         return with_replaced(result, found) if found else result
+
+    @staticmethod
+    def _is_written(call: Forward, argument: AnyTensor, before: int | None) -> bool:
+        """Return whether a call wrote into an argument that it returns; by its name where writes are not counted."""
+        return bool(_WRITES.search(call.stem)) if before is None else before != _tensors(argument).version(argument)
 
     @staticmethod
     def _leaves(args: tuple[Any, ...], result: Any) -> list[Leaf]:
@@ -714,16 +771,17 @@ class GraftSession(Session):
             found = self._nodes[identity] = NodeGrafts()
         if is_incoming and not found.is_prehooked:
             found.is_prehooked = True
-            node.register_prehook(self._replacing(found.incoming))
+            node.register_prehook(self._replacing(found, found.incoming))
         if not is_incoming and not found.is_hooked:
             found.is_hooked = True
-            node.register_hook(self._replacing(found.outgoing))
+            node.register_hook(self._replacing(found, found.outgoing))
         return found
 
-    def _replacing(self, actions: list[tuple[int, Action]]) -> Callable[..., Any]:
+    def _replacing(self, at: NodeGrafts, actions: list[tuple[int, Action]]) -> Callable[..., Any]:
         """Return a hook of a node that replaces its gradients."""
 
         def hook(gradients: tuple[Any, ...], *_: Any) -> Any:
+            at.has_run = True
             if self.closed or not actions:
                 return None
             self._before_hook(gradients)
@@ -741,6 +799,11 @@ class GraftSession(Session):
         except (UnfitError, DumpError) as cause:
             self._skip(name, str(cause))
             return gradient
+
+    def _flush(self) -> None:
+        """End the calls that a whole backward reached, and hold the nodes that it ran no longer."""
+        super()._flush()
+        self._nodes = {identity: at for identity, at in self._nodes.items() if not at.has_run}
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 

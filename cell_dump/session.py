@@ -536,14 +536,17 @@ class Session:
             return
         if not self._wishes.values or not (self._keeps_all or self._keeps(f"{stem}.parameters_grad", False)):
             return
-        counter = f"{stem}.parameters_grad.{parameter}"
-        number = self._numbers.get(counter, 0)
-        self._numbers[counter] = number + 1
-        name = f"{stem}.parameters_grad" if number == 0 else f"{stem}.parameters_grad.{number}"
+        name = self.name_of_gradient(stem, parameter)
+        self._numbers[f"{stem}.parameters_grad.{parameter}"] += 1
         record = self._describer_of(name).tensor(gradient, name, parameter)
         if is_sum and record != "null":
             record = f'{record[:-1]},"gradient":"accumulated"}}'
         self.writer.call(name, None, None, f'{{"{parameter}":[{record}]}}')
+
+    def name_of_gradient(self, stem: str, parameter: str) -> str:
+        """Return the name of the entry of the next gradient of a cell's parameter in this step."""
+        number = self._numbers.setdefault(f"{stem}.parameters_grad.{parameter}", 0)
+        return f"{stem}.parameters_grad" if number == 0 else f"{stem}.parameters_grad.{number}"
 
     def _flush(self) -> None:
         """End the calls that a whole backward reached, inner ones first."""

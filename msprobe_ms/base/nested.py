@@ -179,20 +179,22 @@ def with_replaced(value: Any, replaced: Mapping[int, Any]) -> Any:
     Containers on the way to such a leaf are copied; without one the value itself is returned. Raises whatever copying
     a container of the user raises.
     """
-    return _with_replaced(value, replaced, MAX_DEPTH)
+    return _with_replaced(value, replaced, ())
 
 
-def _with_replaced(value: Any, replaced: Mapping[int, Any], depth: int) -> Any:
+def _with_replaced(value: Any, replaced: Mapping[int, Any], above: tuple[int, ...]) -> Any:
     kind = _kind_of(value)
-    if kind in (_OTHER, _TENSOR) or not depth:
+    if kind in (_OTHER, _TENSOR):
         return replaced.get(id(value), value)
+    if id(value) in above or len(above) > MAX_DEPTH:  # inside itself, or deeper than what is read
+        return value
     if kind in (_MAPPING, _FIELDS):
         names = [each.name for each in fields(type(value))] if kind == _FIELDS else []
         stored = [(name, getattr(value, name, None)) for name in names] if kind == _FIELDS else list(value.items())
     else:
         _, members = _stored(value, kind)
         stored = list(enumerate(members) if kind in (_LIST, _TUPLE) else members)
-    made = [(key, _with_replaced(member, replaced, depth - 1)) for key, member in stored]
+    made = [(key, _with_replaced(member, replaced, (*above, id(value)))) for key, member in stored]
     if all(new is old for (_, new), (_, old) in zip(made, stored, strict=True)):
         return value
     if kind in (_TUPLE, _NAMED):

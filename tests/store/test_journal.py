@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.store.journal import TORN, call_line, header_line, missing_line, read_journal, stack_line
+from msprobe.store.journal import TORN, call_line, header_line, missing_line, read_journal, run_line, stack_line
 
 HEADER = header_line({"task": "statistics", "level": "mix"}, True)
 
@@ -60,6 +60,14 @@ def test_a_journal_reads_back(tmp_path):
     assert read.entries == {"A": ['{"input_args":[]}', '{"output":[]}']}
     assert [json.loads(item)["part"] for item in read.missing] == ["output.1"]
     assert (read.malformed, read.cut) == (0, False)
+
+
+def test_the_run_is_described_by_later_lines_too(tmp_path):
+    header = header_line({"task": "tensor", "run": {"step": 3, "grafted": {"values": 0}}}, True)
+    read = journal(tmp_path, header, run_line({"grafted": {"values": 7}}), call_line("A", None, None, None))
+    assert read.header == {"task": "tensor", "run": {"step": 3, "grafted": {"values": 7}}}
+    assert run_line({"a": [1, "ü"]}) == b'R\t{"a":[1,"\\u00fc"]}\n'
+    assert (read.malformed, list(read.parents)) == (0, ["A"])
 
 
 def test_the_first_cell_that_a_line_names_encloses_the_call(tmp_path):
@@ -136,6 +144,7 @@ def test_a_torn_line_of_any_value_is_never_taken_for_a_whole(tmp_path, entry, ve
         b'S\tx\t["f"]\n',
         b"S\t1\t{}\n",
         b"M\t[]\n",
+        b"R\t[]\n",
         b'H\t{"task":"again"}\t{}\n',
         b"\xff\xfe\n",
         b"M\t" + b"[" * 100_000 + b"\n",

@@ -13,10 +13,21 @@ from msprobe.pytorch import PrecisionDebugger
 RANK, RANKS, FOLDER = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 
 
-def train(collects):
+class Scale(nn.Module):
+    """A factor: 1 in a training without a fault."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
+def train(debugger=None, factor=1.0):
     torch.manual_seed(0)
-    net = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)))
-    debugger = PrecisionDebugger(dump_path=str(FOLDER / "ddp"), level="mix") if collects else None
+    layers = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), Scale(factor), nn.Linear(3, 1))
+    net = nn.parallel.DistributedDataParallel(layers)
     optimizer, lines = torch.optim.SGD(net.parameters(), 0.1), []
     for _ in range(2):
         if debugger is not None:
@@ -30,6 +41,16 @@ def train(collects):
             debugger.step()
         lines += [loss.item(), *(p.sum().item() for p in net.parameters())]
     return lines
+
+
+def grafted():
+    """A faulty training with the values of one without a fault, which each rank reads of its own rank."""
+    train(PrecisionDebugger(task="tensor", dump_path=str(FOLDER / "golden"), level="mix"))
+    path = FOLDER / f"graft{RANK}.json"
+    section = {"golden": str(FOLDER / "golden"), "calls": "*"}
+    contents = {"task": "graft", "level": "mix", "dump_path": str(FOLDER / "grafted"), "graft": section}
+    path.write_text(json.dumps(contents))
+    return train(PrecisionDebugger(path), 1.5)
 
 
 def exchange():
@@ -56,6 +77,12 @@ def exchange():
 
 
 dist.init_process_group("gloo", init_method=f"file://{FOLDER}/meeting", rank=RANK, world_size=RANKS)
-report = {"bare": train(False), "collected": train(True), "exchange": exchange()}
+report = {
+    "bare": train(),
+    "faulty": train(factor=1.5),
+    "collected": train(PrecisionDebugger(dump_path=str(FOLDER / "ddp"), level="mix")),
+    "grafted": grafted(),
+    "exchange": exchange(),
+}
 (FOLDER / f"rank{RANK}.json").write_text(json.dumps(report))
 dist.destroy_process_group()

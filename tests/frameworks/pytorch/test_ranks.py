@@ -40,6 +40,13 @@ def test_a_training_on_ranks_is_bit_identical(two):
         assert report["collected"] == report["bare"]
 
 
+def test_each_rank_is_grafted_with_the_values_of_its_own_rank(two):
+    for report in two[1]:
+        assert report["faulty"] != report["bare"]
+        assert report["grafted"] == report["bare"]
+    assert two[1][0]["bare"] != two[1][1]["bare"]
+
+
 def test_each_rank_has_its_folder_with_its_own_values(two):
     folder = two[0] / "ddp"
     name = "Module.module.0.Linear.forward.0"
