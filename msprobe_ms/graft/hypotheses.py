@@ -38,7 +38,7 @@ from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.store.record import INPUT
 from msprobe.store.stacks_and_construct import user_line
 
-from .plan import INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_sum, place_of
+from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_sum, place_of
 from .runs import Step
 
 _PASS = GRADES.index("pass")
@@ -242,6 +242,8 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         if len(calls) > 1:
             yield _Proposal(calls_graft(step, calls), tuple(calls))
     elif isinstance(evidence, Between):
+        if len(rewired := _rewired(step, event)) > 1:
+            yield _Proposal(_region(step, rewired), tuple(each.name for each in rewired))
         yield _Proposal(_tensor(step, event, evidence.difference.place, with_producers=True))
     elif isinstance(evidence, OtherCall) or not name:
         alone_block, every = _block(step, event), [each for each in step.events if not each.is_matched]
@@ -257,7 +259,9 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         inside = [graph.dump.columns.names[call] for call in graph.below(graph.dump.place[name])]
         backward = [call for call in inside if names.parse(call).direction == "backward"]
         yield _Proposal(Graft(frozenset(value for call in backward for value in _gradients(step, call))))
-    elif event.direction == "backward":
+        yield _Proposal(Graft(frozenset({(name, EVERY)})))
+        return
+    if event.direction == "backward":
         yield _Proposal(Graft(frozenset(_gradients(step, name))))
     if isinstance(evidence, Unclear) and event.direction == "forward":
         yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))
@@ -282,9 +286,13 @@ def _with_the_same_argument(step: Step, event: Event, evidence: Argument) -> lis
 
 
 def _both(step: Step, name: str) -> Iterator[tuple[str, str]]:
-    """Return the outputs and the input gradients of a call."""
+    """Return the outputs and the input gradients of a call; of a module also the gradients of all parameters inside."""
     yield names.counterpart(name, "forward"), OUTPUTS
     yield from _gradients(step, names.counterpart(name, "backward"))
+    if (module := names.parse(name)).kind == "cell":
+        for other in step.comparison.target.names:
+            if other.kind == "parameters_grad" and f"{other.path}.".startswith(f"{module.path}."):
+                yield other.text, EVERY
 
 
 def _gradients(step: Step, name: str) -> Iterator[tuple[str, str]]:
@@ -353,6 +361,40 @@ def _tensor(step: Step, event: Event, place: str, *, with_producers: bool = Fals
     return Graft(frozenset(values))
 
 
+def _rewired(step: Step, event: Event) -> list[Event]:
+    """Return a call and those calls of both runs that the golden makes before it and the target in another order: that
+    return what the golden's call takes, and differ."""
+    comparison, pairs = step.comparison, step.comparison.pairs
+    graph = step.graphs["golden"]
+    by_call = {int(pairs.golden_calls[each.place]): each for each in step.events if each.is_matched}
+    found = {event.at: event}
+    waiting = [event]
+    while waiting and len(found) <= _MAX_REWIRED:
+        each = waiting.pop()
+        for row in each.rows:
+            golden = int(pairs.golden_rows[row])
+            if not pairs.are_tensors(row) or not comparison.is_input[row] or comparison.equal[row] == EQUAL:
+                continue
+            kind, made = graph.origin(golden)
+            producer = by_call.get(graph.call_of[made]) if kind == "call" else None
+            if producer is None or producer.at in found or not _differs(step, producer):
+                continue
+            found[producer.at] = producer
+            waiting.append(producer)
+    return list(found.values()) if len(found) <= _MAX_REWIRED else [event]
+
+
+def _differs(step: Step, event: Event) -> bool:
+    """Return whether an output of a call differs."""
+    comparison = step.comparison
+    outputs = (row for row in event.rows if not comparison.is_input[row] and comparison.pairs.are_tensors(row))
+    return any(comparison.equal[row] != EQUAL and comparison.grades[row] != _PASS for row in outputs)
+
+
+_MAX_REWIRED = 8
+"""Calls whose order may differ for one hypothesis."""
+
+
 def _block(step: Step, event: Event) -> list[Event]:
     """Return the calls of one run only that surround an event, up to the next calls of both runs."""
     first = last = event.at
@@ -364,7 +406,7 @@ def _block(step: Step, event: Event) -> list[Event]:
 
 
 def _region(step: Step, block: Sequence[Event]) -> Graft:
-    """Return the graft around calls of one run only."""
+    """Return the graft around calls of one run only, or calls that have another order."""
     graphs, sides = step.graphs, step.comparison.sides
     inside: dict[str, set[int]] = {"target": set(), "golden": set()}
     backward: dict[str, set[int]] = {"target": set(), "golden": set()}
@@ -381,7 +423,8 @@ def _region(step: Step, block: Sequence[Event]) -> Graft:
                 return True
         return False
 
-    values |= set(_inputs(step, comes_from_region))
+    own = {_called(step, event) for event in block}
+    values |= {value for value in _inputs(step, comes_from_region) if value[0] not in own}
     for side in sides:
         for call in inside[side] | backward[side]:
             for row in graphs[side].inputs(call):

@@ -15,12 +15,12 @@ from msprobe.compare.match.pairs import View
 from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.mapping.transform import Shape, Transform, parse
 from msprobe.store.graft_plan import GoldenValue, GraftedCall, GraftedStep, GraftPlan
-from msprobe.store.record import GRADIENTS, INPUT, OUTPUT, PARTS, Dump
+from msprobe.store.record import GRADIENTS, INPUT, OUTPUT, PARAMETERS_GRAD, PARTS, Dump
 
 from .runs import Step, Study
 
-INPUTS, OUTPUTS = PARTS[INPUT], PARTS[OUTPUT]
-"""Places that select all inputs, or all outputs of a call."""
+INPUTS, OUTPUTS, EVERY = PARTS[INPUT], PARTS[OUTPUT], "*"
+"""Places that select all inputs, all outputs, or all values of a call."""
 
 _ACCUMULATED = GRADIENTS.index("accumulated")
 
@@ -32,7 +32,7 @@ _MAX_AXES = 5
 class Graft:
     """Values of the golden run in place of those of the training.
 
-    values : names of calls with direction, and places in them, `output.0`; `output` is all outputs.
+    values : names of calls with direction, and places in them, `output.0`; `output` is all outputs, `*` all.
     parameters : names of parameters, whose values are written at the start of a step.
     steps : the steps in which it grafts; None for all.
     """
@@ -94,8 +94,8 @@ def _selected(step: Step, grafts: Iterable[Graft]) -> GraftedStep | None:
 
 
 def is_selected(place: str, places: set[str]) -> bool:
-    """Return whether a place is one of these, or an input or output if all of them are selected."""
-    return place in places or place.partition(".")[0] in places
+    """Return whether a place is one of these, or one of the inputs, outputs or values that these select."""
+    return place in places or place.partition(".")[0] in places or EVERY in places
 
 
 # ---- counterparts ---------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def _values(step: Step, at: int, golden_call: int) -> Iterator[tuple[str, Golden
         t, g = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
         if not pairs.are_tensors(row) or not theirs.file[g] or theirs.call_of(g) != golden_call:
             continue
-        if ours.part[t] not in (INPUT, OUTPUT) or is_sum(pairs.golden, g) or is_sum(pairs.target, t):
+        if ours.part[t] not in (INPUT, OUTPUT, PARAMETERS_GRAD) or is_sum(pairs.golden, g) or is_sum(pairs.target, t):
             continue
         value = _laid_out(place_of(pairs.golden, g), pairs.notes.views.get(row), (theirs.shape(g), ours.shape(t)))
         if value is not None:
@@ -149,8 +149,9 @@ def is_sum(dump: Dump, row: int) -> bool:
 
 
 def place_of(dump: Dump, row: int) -> str:
-    """Return the place of a record in its call, as a plan has it: `output.0`."""
-    return ".".join((PARTS[dump.columns.part[row]], *dump.columns.path_of(row)))
+    """Return the place of a record in its call, as a plan has it: `output.0`; of a module's own gradient its name."""
+    part, path = dump.columns.part[row], dump.columns.path_of(row)
+    return ".".join(path if part == PARAMETERS_GRAD else (PARTS[part], *path))
 
 
 def _first_rows(dump: Dump, names: Iterable[str]) -> dict[str, int]:

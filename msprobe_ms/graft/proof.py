@@ -215,18 +215,24 @@ def _round(search: _Search, current: Study) -> Study | None:
     before = search.gaps[-1]
     for number, (step, finding) in enumerate(_tried(search, current)):
         later = [each.step for each in current.steps if each.step >= step.step]
+        resolved: list[tuple[int, Study]] = []
         for hypothesis in hypotheses(step, finding, later):
             found, gap = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
             trial = _trial(search, hypothesis, before, gap)
-            is_explained = trial.closed >= PROVEN_CLOSES or _is_resolved(search, found, hypothesis)
-            share: float | None = 0.0
-            if is_explained:
-                share = _share_before(search, before, step, finding, is_first=number == 0)
-            search.trials.append(trial.judged(trial.closed, share))
-            if is_explained:
-                search.kept.append(len(search.trials) - 1)
-                search.gaps.append(gap)
-                return found
+            search.trials.append(trial.judged(trial.closed, 0.0))
+            is_closed = trial.closed >= PROVEN_CLOSES
+            if is_closed or _is_resolved(search, found, hypothesis):
+                resolved.append((len(search.trials) - 1, found))
+            if is_closed or (resolved and trial.closed >= CONTRIBUTES):
+                break
+        if resolved:  # that which closes most; of several faults one may close nothing alone
+            at, found = max(resolved, key=lambda one: search.trials[one[0]].closed)
+            trial = search.trials[at]
+            search.kept.append(at)
+            search.gaps.append(trial.gap)
+            share = _share_before(search, before, step, finding, is_first=number == 0)
+            search.trials[at] = trial.judged(trial.closed, share)
+            return found
     return _halved(search, current)
 
 
@@ -268,7 +274,7 @@ def _share_before(search: _Search, before: Gap, step: Step, finding: Divergence,
     if search.runs >= search.budget:
         return None
     graft = everything_before(step, finding)
-    _, gap = search.run([*search.grafts, graft], f"everything before {finding.name}")
+    _, gap = search.run([*search.grafts[:-1], graft], f"everything before {finding.name}")
     return closure_of_largest(before, gap, search.floor)
 
 
@@ -307,19 +313,28 @@ def _halved(search: _Search, current: Study) -> Study | None:
 
 
 def _leave_one_out(search: _Search) -> None:
-    """Judge each kept graft by the gap that remains without it, if others were kept after it."""
+    """Judge each kept graft by the gap that remains without it, if others were kept after it; one without which nothing
+    remains is not kept."""
     last = search.gaps[-1]
-    for number, at in enumerate(search.kept):
+    needless = []
+    for number, at in enumerate(search.kept[:-1]):
         trial = search.trials[at]
-        if len(search.kept) == 1 or trial.closed >= PROVEN_CLOSES:
+        if trial.closed >= PROVEN_CLOSES:
             continue
-        if number == len(search.kept) - 1:
-            without = search.gaps[-2]
-        else:
-            others = [graft for graft in search.grafts if graft is not trial.hypothesis.graft]
-            _, without = search.run(others, f"all but {_described(trial.hypothesis)}")
+        others = [graft for graft in search.grafts if graft is not trial.hypothesis.graft]
+        _, without = search.run(others, f"all but {_described(trial.hypothesis)}")
         closed = closure_of_largest(without, last, search.floor)
         search.trials[at] = trial.judged(closed, trial.before)
+        if closed < CONTRIBUTES:
+            needless.append(number)
+    for number, at in enumerate(search.kept):
+        if needless and number > needless[0] and number not in needless:
+            # All calls before it agreed with the grafts that were not needed: they were everything before it.
+            trial = search.trials[at]
+            before = closure_of_largest(search.gaps[needless[0]], search.gaps[number], search.floor)
+            search.trials[at] = trial.judged(trial.closed, before)
+    for number in reversed(needless):
+        del search.kept[number], search.gaps[number + 1]
 
 
 def _enter_shares(search: _Search) -> None:

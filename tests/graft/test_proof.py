@@ -85,16 +85,40 @@ SMALL = {
 }
 
 
-def test_shares_of_several_causes_and_the_rest_add_up(tmp_path):
+OUTPUT = {"output": (1.0, 4.0), "gradients": [{"weight": [1.0, 0.0]}, {"weight": [0.0, 4.0]}]}
+LOSS = {"losses": [5.0, 6.0]}
+
+
+def test_of_two_faults_each_is_judged_by_what_remains_without_it(tmp_path):
     golden = write_run(tmp_path / "golden", **SMALL)
-    both = write_run(tmp_path / "both", **SMALL | {"losses": [5.0, 6.0], "output": (1.0, 4.0)})
-    one = write_run(tmp_path / "one", **SMALL | {"losses": [5.0, 6.0]})
-    study = studied(both, golden)
-    runs = iter([one, golden, golden])
-    found = prove(study, floor_of(study), lambda plan, what: next(runs), lambda run: studied(run, golden), 8)
-    assert [trial.hypothesis.name for trial in found.kept] == [
-        "Module.fc.Linear.forward.0",
-        "Functional.mse_loss.0.forward",
-    ]
+    both = write_run(tmp_path / "both", **SMALL | OUTPUT | LOSS)
+    left = [write_run(tmp_path / "loss", **SMALL | LOSS), golden, write_run(tmp_path / "output", **SMALL | OUTPUT)]
+    study, plans = studied(both, golden), []
+
+    def train(plan, what):
+        plans.append(plan)
+        return left[len(plans) - 1]
+
+    found = prove(study, floor_of(study), train, lambda run: studied(run, golden), 8)
+    first, second = "Module.fc.Linear.forward.0", "Functional.mse_loss.0.forward"
+    assert [trial.hypothesis.name for trial in found.proven] == [first, second]
+    # The greatest measure is the loss, of which the first fault has no share.
+    assert [trial.share for trial in found.kept] == [0.0, 1.0]
+    assert [trial.closed for trial in found.kept] == [1.0, 1.0]
     assert sum(trial.share for trial in found.kept) + found.rest_share == pytest.approx(1.0)
-    assert found.rest_share == pytest.approx(0.0)
+    calls = [set(plan.steps[0].calls) for plan in plans]
+    assert first in calls[0] - calls[2]
+    assert second in calls[1] & calls[2]
+
+
+def test_a_graft_without_which_nothing_remains_is_not_kept(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    harmless = {"output": (1.0, 4.0)}
+    target = write_run(tmp_path / "target", **SMALL | harmless | LOSS)
+    left = iter(
+        [write_run(tmp_path / "loss", **SMALL | LOSS), golden, write_run(tmp_path / "other", **SMALL | harmless)]
+    )
+    study = studied(target, golden)
+    found = prove(study, floor_of(study), lambda plan, what: next(left), lambda run: studied(run, golden), 8)
+    assert [(trial.hypothesis.name, trial.share) for trial in found.kept] == [("Functional.mse_loss.0.forward", 1.0)]
+    assert [trial.verdict for trial in found.trials] == [Verdict.NO_EFFECT, Verdict.PROVEN]
