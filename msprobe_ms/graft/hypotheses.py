@@ -14,7 +14,7 @@ If the same fault is found at several calls of one kind, such as a layer norm in
 together first.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -230,10 +230,10 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         yield from map(_Proposal, _of_parameters(step, evidence, later))
         return
     if isinstance(evidence, RunInput):
-        yield _Proposal(_of_leaves(step, {"leaf"}))
-        yield _Proposal(_of_leaves(step, {"leaf", "code", "unknown"}))
+        yield _Proposal(_of_leaves(step, _OUTSIDE))
+        yield _Proposal(_of_leaves(step, _OUTSIDE | {"code"}))
     elif isinstance(evidence, Argument) and evidence.kind in (ArgumentKind.TENSOR, ArgumentKind.EXCHANGED):
-        alone, leaves = _tensor(step, event, evidence.difference.place), _of_leaves(step, {"leaf"})
+        alone, leaves = _tensor(step, event, evidence.difference.place), _of_leaves(step, _OUTSIDE)
         if alone.values < leaves.values:  # such as both tables of rotary positions
             yield _Proposal(leaves)
         yield _Proposal(alone)
@@ -324,7 +324,11 @@ def _of_parameters(step: Step, evidence: Parameters | Updated, later: Sequence[i
     yield Graft(parameters=frozenset(counterparts(step).parameters), steps=frozenset(later))
 
 
-def _of_leaves(step: Step, origins: set[str]) -> Graft:
+_OUTSIDE = frozenset({"leaf", "unknown"})
+"""Origins of data and constants, which no recorded call returns and which are no parameters."""
+
+
+def _of_leaves(step: Step, origins: Set[str]) -> Graft:
     """Return the graft of all inputs of these origins that differ."""
     graph, comparison = step.graphs["target"], step.comparison
 
