@@ -123,10 +123,10 @@ def hypotheses(step: Step, finding: Divergence, later: Sequence[int]) -> list[Hy
         firsts = [next(iter(_proposals(step, one, later)), _NOTHING).graft for one in alike]
         settled = frozenset(map(key_of, alike))
         found.append(Hypothesis(finding.name, _united(firsts), step, finding, len(alike), settles=settled))
-    for one in _proposals(step, finding, later):
-        others = frozenset((name, finding.kind.code) for name in one.calls)
-        number = max(1, len(one.calls))
-        found.append(Hypothesis(finding.name, one.graft, step, finding, number, settles=settled | others))
+    for proposal in _proposals(step, finding, later):
+        others = frozenset((name, finding.kind.code) for name in proposal.calls)
+        number = max(1, len(proposal.calls))
+        found.append(Hypothesis(finding.name, proposal.graft, step, finding, number, settles=settled | others))
     known = counterparts(step)
     usable: list[Hypothesis] = []
     for one in found:
