@@ -42,6 +42,7 @@ from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_s
 from .runs import Step
 
 _PASS = GRADES.index("pass")
+_WRONG = ("warning", "error")
 
 
 class What(Enum):
@@ -57,6 +58,9 @@ class What(Enum):
 
 FindingKey = tuple[str, str]
 """The call and the code of a finding, which has the same in all steps."""
+
+Family = tuple[object, ...]
+"""What findings have in common that one fault in each layer causes."""
 
 
 def key_of(finding: Divergence) -> FindingKey:
@@ -111,14 +115,22 @@ def what_of(graft: Graft) -> tuple[What, ...]:
     return tuple(each for each in What if each in found)
 
 
-def hypotheses(step: Step, finding: Divergence, later: Sequence[int]) -> list[Hypothesis]:
+def hypotheses(
+    step: Step, finding: Divergence, later: Sequence[int], known_families: Set[Family] = frozenset()
+) -> list[Hypothesis]:
     """Return the hypotheses for a finding of a step, most likely first; none if its values cannot be grafted.
 
-    `later` are the collected steps from this one on.
+    `later` are the collected steps from this one on. `known_families` are those of findings that kept grafts explain:
+    a second finding of a family suggests that all calls of this function have the fault.
     """
-    alike = [one for one in step.findings if _family(one) == _family(finding)]
+    alike = [one for one in step.findings if family_of(one) == family_of(finding)]
     found: list[Hypothesis] = []
     settled = frozenset({key_of(finding)})
+    calls = _of_the_same_function(step, finding) if family_of(finding) in known_families else []
+    if len(calls) > 1:
+        graft = calls_graft(step, calls)
+        every = settled | {(name, finding.kind.code) for name in calls}
+        found.append(Hypothesis(finding.name, graft, step, finding, len(calls), settles=every))
     if len(alike) > 1:
         firsts = [next(iter(_proposals(step, one, later)), _NOTHING).graft for one in alike]
         settled = frozenset(map(key_of, alike))
@@ -153,7 +165,7 @@ def is_in_place(step: Step, graft: Graft) -> bool:
     for event in step.events:
         places = wanted.get(_called(step, event))
         for row in event.rows if places else ():
-            if pairs.are_tensors(row) and comparison.grades[row] != _PASS:
+            if pairs.are_tensors(row) and GRADES[comparison.grades[row]] in _WRONG:
                 place = place_of(pairs.target, int(pairs.target_rows[row]))
                 if is_selected(place, places or set()) and counterparts(step).has(event.called, place):
                     return False
@@ -194,12 +206,28 @@ def _places(step: Step, name: str) -> list[int]:
     return [] if at < 0 else (step.comparison.pairs.target_calls == at).nonzero()[0].tolist()
 
 
-def _family(finding: Divergence) -> tuple[object, ...]:
+def family_of(finding: Divergence) -> Family:
     """Return what findings have in common that one fault in each layer causes: kind, function and argument."""
-    name = names.parse(finding.name)
-    function = name.stem.rpartition(".")[2] if name.kind == "cell" else name.stem
+    direction = names.parse(finding.name).direction
     difference = getattr(finding.evidence, "difference", None)
-    return finding.kind, type(finding.evidence), function, name.direction, getattr(difference, "place", "")
+    place = getattr(difference, "place", "")
+    return finding.kind, type(finding.evidence), _function(finding.name), direction, place
+
+
+def _of_the_same_function(step: Step, finding: Divergence) -> list[str]:
+    """Return the calls of both runs that have the function and the direction of a finding's call and that differ."""
+    event = step.events[finding.at]
+    if not event.is_matched or event.kind not in ("api", "cell"):
+        return []
+    function = family_of(finding)[2]
+    alike = (each for each in step.events if each.direction == event.direction and each.kind == event.kind)
+    found = ((_called(step, each), each) for each in alike)
+    return [name for name, each in found if name and _function(name) == function and _differs(step, each)]
+
+
+def _function(text: str) -> str:
+    name = names.parse(text)
+    return name.stem.rpartition(".")[2] if name.kind == "cell" else name.stem
 
 
 def _united(grafts: Iterable[Graft]) -> Graft:

@@ -35,6 +35,7 @@ from .hypotheses import (
     calls_graft,
     differing_calls,
     everything_before,
+    family_of,
     hypotheses,
     is_in_place,
     key_of,
@@ -216,7 +217,8 @@ def _round(search: _Search, current: Study) -> Study | None:
     for number, (step, finding) in enumerate(_tried(search, current)):
         later = [each.step for each in current.steps if each.step >= step.step]
         resolved: list[tuple[int, Study]] = []
-        for hypothesis in hypotheses(step, finding, later):
+        families = {family_of(search.trials[at].hypothesis.finding) for at in search.kept}
+        for hypothesis in hypotheses(step, finding, later, families):
             found, gap = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
             trial = _trial(search, hypothesis, before, gap)
             search.trials.append(trial.judged(trial.closed, 0.0))

@@ -29,8 +29,8 @@ def test_a_fault_is_proven_and_closes_the_whole_gap(golden, tmp_path, change, na
 
 
 def test_equal_runs_have_nothing_to_prove(golden, tmp_path):
-    target = collect(tmp_path / "target", "torch", TRAINING, "")
-    code, found, log = graft(target, golden, "torch", TRAINING, "", tmp_path)
+    target = collect(tmp_path / "target", "torch", TRAINING, "plain")
+    code, found, log = graft(target, golden, "torch", TRAINING, "plain", tmp_path)
     assert code == 0, log
     assert found["findings"] == []
     assert found["details"]["gap"] == {"loss": 0.0, "gradients": 0.0, "updates": 0.0}
