@@ -137,6 +137,48 @@ def scored(case, faults, folder, budget):
     return line
 
 
+def table(folder):
+    """RESULTS.md of the last line of each case: a summary, and a row for each case."""
+    lines = ["# Results", "", "Written by `python benchmarks/graft/run.py --work DIR --write`.", ""]
+    lines += [
+        "| Cases | Number | All proven | Closed, median | Without a gap | Runs, mean | Wrong |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    rows = []
+    for file in sorted(folder.glob("*.jsonl")):
+        cases = {}
+        for text in file.read_text().splitlines():
+            cases[json.loads(text)["case"]] = json.loads(text)
+        found = [one for one in cases.values() if "failed" not in one]
+        below = [one for one in found if one["exit"] == 0]
+        decided = [one for one in found if one["exit"]]
+        proven = [one for one in decided if one["right"] and all(one["right"])]
+        closed = sorted(each for one in proven for each in one["closed"])
+        wrong = sum(len(one["proven"]) > 0 and not any(one["right"]) for one in decided)
+        median = f"{closed[len(closed) // 2]:.0%}" if closed else ""
+        runs = f"{sum(one['runs'] for one in decided) / len(decided):.1f}" if decided else "0"
+        lines.append(
+            f"| {file.stem} | {len(found)} | {len(proven)} of {len(decided)} | {median} | {len(below)} | {runs} | {wrong} |"
+        )
+        for one in found:
+            shares = ", ".join(f"{each:.0%}" for each in one["shares"])
+            right = "" if not one["exit"] else "yes" if one["right"] and all(one["right"]) else "no"
+            rows.append(
+                f"| {file.stem} | {one['case']} | {one['class']} | {', '.join(one['proven'])} | {right} | {shares} | {one['rest'] or 0:.0%} | {one['runs']} |"
+            )
+    lines += [
+        "",
+        "`Without a gap`: losses, gradients and updates differ by no more than the noise floor; nothing is proven there.",
+        "",
+    ]
+    lines += [
+        "| Cases | Case | Class | Proven | Right | Shares | Rest | Runs |",
+        "|---|---|---|---|---|---|---|---|",
+        *rows,
+    ]
+    (HERE / "RESULTS.md").write_text("\n".join(lines) + "\n")
+
+
 def main():
     """Run the bench."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -149,8 +191,12 @@ def main():
     parser.add_argument("--pairs", type=int, default=0)
     parser.add_argument("--clean", action="store_true")
     parser.add_argument("--budget", type=int, default=8)
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     folder = options.work.absolute()
+    if options.write:
+        table(folder)
+        return
     cases = chosen(options)
     for line in collect([case for case, _ in cases if case.fault is None or "+" not in case.name], folder, {}):
         print(line[-500:], file=sys.stderr)

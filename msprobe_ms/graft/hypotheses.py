@@ -294,6 +294,26 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     if isinstance(evidence, Unclear) and event.direction == "forward":
         yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))
     yield _Proposal(Graft(frozenset(_both(step, name))))
+    if event.direction == "forward" and not counterparts(step).has(name, OUTPUTS):
+        yield _Proposal(_region(step, _until_alike(step, event)))
+
+
+def _until_alike(step: Step, event: Event) -> list[Event]:
+    """Return a call whose results cannot be grafted, for example because they have another shape, and the calls that
+    take them, until all that later calls take from these can be."""
+    block, known = [event], counterparts(step)
+    graph = step.graphs["target"]
+    by_call = {int(step.comparison.pairs.target_calls[each.place]): each for each in step.events if each.is_matched}
+    for each in block:
+        call = int(step.comparison.pairs.target_calls[each.place])
+        for output in graph.outputs(call):
+            for row in graph.users.get(graph.alias(output), ()):
+                user = by_call.get(graph.call_of[row])
+                if user is None or user in block or len(block) > _MAX_REWIRED:
+                    continue
+                if not known.has(user.called, place_of(graph.dump, row)):
+                    block.append(user)
+    return block
 
 
 def _with_the_same_argument(step: Step, event: Event, evidence: Argument) -> list[str]:
