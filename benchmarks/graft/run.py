@@ -157,25 +157,17 @@ def table(folder):
         wrong = sum(len(one["proven"]) > 0 and not any(one["right"]) for one in decided)
         median = f"{closed[len(closed) // 2]:.0%}" if closed else ""
         runs = f"{sum(one['runs'] for one in decided) / len(decided):.1f}" if decided else "0"
-        lines.append(
-            f"| {file.stem} | {len(found)} | {len(proven)} of {len(decided)} | {median} | {len(below)} | {runs} | {wrong} |"
-        )
+        cells = [file.stem, len(found), f"{len(proven)} of {len(decided)}", median, len(below), runs, wrong]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
         for one in found:
             shares = ", ".join(f"{each:.0%}" for each in one["shares"])
             right = "" if not one["exit"] else "yes" if one["right"] and all(one["right"]) else "no"
-            rows.append(
-                f"| {file.stem} | {one['case']} | {one['class']} | {', '.join(one['proven'])} | {right} | {shares} | {one['rest'] or 0:.0%} | {one['runs']} |"
-            )
-    lines += [
-        "",
-        "`Without a gap`: losses, gradients and updates differ by no more than the noise floor; nothing is proven there.",
-        "",
-    ]
-    lines += [
-        "| Cases | Case | Class | Proven | Right | Shares | Rest | Runs |",
-        "|---|---|---|---|---|---|---|---|",
-        *rows,
-    ]
+            names, rest = ", ".join(one["proven"]), f"{one['rest'] or 0:.0%}"
+            cells = [file.stem, one["case"], one["class"], names, right, shares, rest, one["runs"]]
+            rows.append(f"| {' | '.join(map(str, cells))} |")
+    note = "`Without a gap`: losses, gradients and updates differ by no more than the noise floor; nothing is proven."
+    head = ["| Cases | Case | Class | Proven | Right | Shares | Rest | Runs |", "|---|---|---|---|---|---|---|---|"]
+    lines += ["", note, "", *head, *rows]
     (HERE / "RESULTS.md").write_text("\n".join(lines) + "\n")
 
 
