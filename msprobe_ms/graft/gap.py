@@ -30,8 +30,10 @@ from msprobe.checks.invariants.rows import (
     loss_of,
     parameters,
 )
+from msprobe.compare.core.noise import ROUNDING
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.mapping.transform import parse
 from msprobe.store.reader import load_tensor
@@ -87,6 +89,10 @@ class Floor:
     gradients: float
     updates: float
     source: FloorSource
+
+
+BIT_EQUAL = Floor(ROUNDING, ROUNDING, ROUNDING, FloorSource.BIT_EQUAL)
+"""The floor of runs that are bitwise equal but for a cause."""
 
 
 def closure(before: Gap, after: Gap, floor: Floor) -> Gap:
@@ -255,16 +261,16 @@ def _add(found: _Distance, arrays: list[NDArray[Any] | None], one: _Parameter) -
 def floor_of(study: Study, repeated: Callable[[], Gap] | None = None) -> Floor:
     """Return the noise floor of a study.
 
-    `repeated` returns the gap between a repeated golden run and the golden run. Without it, the floor is 0 if records
-    before the first finding were compared and all are bitwise equal; otherwise it is the error of gradients and updates
-    that the judgement of trainings accepts as noise, for the coarsest dtype of the gradients, which grows from step to
-    step (`checks.invariants.rows`).
+    `repeated` returns the gap between a repeated golden run and the golden run. Without it, the floor is rounding if
+    results before the first finding were compared and all are bitwise equal; otherwise it is the error of gradients and
+    updates that the judgement of trainings accepts as noise, for the coarsest dtype of the gradients, which grows from
+    step to step (`checks.invariants.rows`).
     """
     if repeated is not None:
         known = repeated()
         return Floor(known.loss or 0.0, known.gradients or 0.0, known.updates or 0.0, FloorSource.REPEATED)
-    if _is_bit_equal(study):
-        return Floor(0.0, 0.0, 0.0, FloorSource.BIT_EQUAL)
+    if is_bit_equal(study):
+        return BIT_EQUAL
     least = max((GRADIENT_NOISE.get(dtype, 0.0) for dtype in _dtypes(study)), default=0.0)
     least = least or GRADIENT_NOISE["float32"]
     number = len({step.step for step in study.steps})
@@ -281,7 +287,7 @@ def _dtypes(study: Study) -> set[str]:
     return found
 
 
-def _is_bit_equal(study: Study) -> bool:
+def is_bit_equal(study: Study) -> bool:
     """Return whether the results of calls before the first finding are bitwise equal, and there are some."""
     compared = 0
     for step in study.steps:
@@ -291,9 +297,10 @@ def _is_bit_equal(study: Study) -> bool:
             for row in event.rows if event.is_matched else ():
                 if comparison.is_input[row] or not comparison.pairs.are_tensors(row):
                     continue
-                if comparison.equal[row] != EQUAL:
+                if comparison.equal[row] == EQUAL:
+                    compared += 1
+                elif GRADES[comparison.grades[row]] != "unjudged":  # such as memory that was never written
                     return False
-                compared += 1
         if step.findings:
             break
     return compared > 0

@@ -268,7 +268,7 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     elif isinstance(evidence, Argument) and name:
         calls = _with_the_same_argument(step, event, evidence)
         if len(calls) > 1:
-            yield _Proposal(calls_graft(step, calls), tuple(calls))
+            yield _Proposal(_of_calls(step, calls), tuple(calls))
     elif isinstance(evidence, Between):
         if len(rewired := _rewired(step, event)) > 1:
             yield _Proposal(_region(step, rewired), tuple(each.name for each in rewired))
@@ -293,9 +293,18 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         yield _Proposal(Graft(frozenset(_gradients(step, name))))
     if isinstance(evidence, Unclear) and event.direction == "forward":
         yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))
-    yield _Proposal(Graft(frozenset(_both(step, name))))
-    if event.direction == "forward" and not counterparts(step).has(name, OUTPUTS):
-        yield _Proposal(_region(step, _until_alike(step, event)))
+    yield _Proposal(_of_calls(step, [names.counterpart(name, "forward")]))
+
+
+def _of_calls(step: Step, calls: Sequence[str]) -> Graft:
+    """Return the graft of calls; of those whose results have another shape, of the region up to calls that take the
+    same from it."""
+    known = counterparts(step)
+    if all(known.has(name, OUTPUTS) for name in calls):
+        return calls_graft(step, calls)
+    by_name = {_called(step, each): each for each in step.events}
+    block = {each.at: each for name in calls if name in by_name for each in _until_alike(step, by_name[name])}
+    return _region(step, list(block.values()))
 
 
 def _until_alike(step: Step, event: Event) -> list[Event]:

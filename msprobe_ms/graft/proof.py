@@ -28,7 +28,7 @@ from msprobe.compare.locate.finding import Divergence
 from msprobe.store.graft_plan import GraftPlan
 from msprobe.store.record import OUTPUT
 
-from .gap import Floor, Gap, closure, closure_of_largest, gap_of
+from .gap import BIT_EQUAL, Floor, FloorSource, Gap, closure, closure_of_largest, gap_of, is_bit_equal
 from .hypotheses import (
     FindingKey,
     Hypothesis,
@@ -170,6 +170,8 @@ class _Search:
         found = self.compare(folder)
         if self.runs == 1:
             self.deviating = _deviating(self.study, found, grafts)
+        if self.floor.source is FloorSource.MODEL and is_bit_equal(found):
+            self.floor = BIT_EQUAL  # a finding at the first call leaves nothing before it that could show this
         return found, gap_of(found)
 
     @property
@@ -191,9 +193,11 @@ def prove(
     `train` runs the training with a plan and returns the folder of its dump, `compare` compares that with the golden.
     """
     gap = gap_of(study)
-    if gap.is_noise(floor):
-        return Proof(study, gap, floor, rest=gap)
     search = _Search(study, floor, train, compare, budget, gaps=[gap])
+    if gap.is_noise(floor):
+        _look_for_equal_bits(search)
+    if gap.is_noise(search.floor):
+        return Proof(study, gap, search.floor, rest=gap, runs=search.runs, deviating=search.deviating)
     is_exhausted = False
     try:
         current = study
@@ -207,7 +211,20 @@ def prove(
         is_exhausted = True
     _enter_shares(search)
     rest = search.gaps[-1]
-    return Proof(study, gap, floor, tuple(search.trials), rest, search.runs, is_exhausted, search.deviating)
+    return Proof(study, gap, search.floor, tuple(search.trials), rest, search.runs, is_exhausted, search.deviating)
+
+
+def _look_for_equal_bits(search: _Search) -> None:
+    """Run the first hypothesis if the runs may be bitwise equal but for the first finding, whose gap would be noise
+    otherwise."""
+    step, finding = next(search.study.findings, (None, None))
+    if step is None or finding is None or search.floor.source is not FloorSource.MODEL:
+        return
+    if step.comparison.relation.has_other_names or search.gaps[0].is_noise(BIT_EQUAL):
+        return
+    later = [each.step for each in search.study.steps if each.step >= step.step]
+    for hypothesis in hypotheses(step, finding, later)[:1]:
+        search.run([hypothesis.graft], _described(hypothesis))
 
 
 def _round(search: _Search, current: Study) -> Study | None:
@@ -317,6 +334,10 @@ def _halved(search: _Search, current: Study) -> Study | None:
 def _leave_one_out(search: _Search) -> None:
     """Judge each kept graft by the gap that remains without it, if others were kept after it; one without which nothing
     remains is not kept."""
+    for number in reversed(range(len(search.kept) - 1)):
+        values = search.grafts[number].values
+        if values and any(values < graft.values for graft in search.grafts[number + 1 :]):  # a later one includes it
+            del search.kept[number], search.gaps[number + 1]
     last = search.gaps[-1]
     needless = []
     for number, at in enumerate(search.kept[:-1]):

@@ -18,7 +18,7 @@ from .gap import FloorSource, Gap
 from .proof import Proof, Trial, Verdict
 
 FLOORS: Mapping[FloorSource, str] = {
-    FloorSource.BIT_EQUAL: "noise floor 0: everything before the first finding is bitwise equal",
+    FloorSource.BIT_EQUAL: "noise floor 1e-6: everything before the first finding is bitwise equal",
     FloorSource.REPEATED: "noise floor: the gap of the repeated golden run",
     FloorSource.MODEL: "noise floor: the error of gradients and updates that a comparison accepts",
 }

@@ -97,9 +97,9 @@ def test_the_largest_measure_decides():
     assert closure_of_largest(before, after, NONE) == pytest.approx(0.75)
 
 
-def test_the_floor_is_zero_where_the_calls_before_are_bitwise_equal(study):
+def test_the_floor_is_rounding_where_the_calls_before_are_bitwise_equal(study):
     found = floor_of(study(GOLDEN | {"losses": [3.0, 5.0]}, GOLDEN))
-    assert (found.loss, found.gradients, found.updates) == (0.0, 0.0, 0.0)
+    assert (found.loss, found.gradients, found.updates) == (1e-6, 1e-6, 1e-6)
     assert found.source is FloorSource.BIT_EQUAL
 
 

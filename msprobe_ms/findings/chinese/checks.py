@@ -53,7 +53,7 @@ MESSAGES = {
     "{runs} runs of the training": "{runs} 次训练运行",
     "{number} results before the first graft differ from those of the target: the command is not the training that was collected, or is not deterministic": "首个嫁接之前有 {number} 个结果与待定位侧不同：该命令不是所采集的训练，或不是确定性的",
     "the comparison has findings, the first at {name}; their effect on the training is below the noise floor": "比对有问题，首个在 {name}；它们对训练的影响低于噪声下限",
-    "noise floor 0: everything before the first finding is bitwise equal": "噪声下限为 0：首个问题之前的一切逐位相等",
+    "noise floor 1e-6: everything before the first finding is bitwise equal": "噪声下限为 1e-6：首个问题之前的一切逐位相等",
     "noise floor: the gap of the repeated golden run": "噪声下限：标杆重复运行的差距",
     "noise floor: the error of gradients and updates that a comparison accepts": "噪声下限：比对所接受的梯度与更新误差",
     # What to do.
