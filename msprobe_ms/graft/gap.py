@@ -47,7 +47,7 @@ MEASURES = ("loss", "gradients", "updates")
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class RunGap:
     """The three relative distances; None for a measure that does not exist."""
 
     loss: float | None = None
@@ -59,16 +59,16 @@ class Gap:
         """Return the maximum of the measures; 0 without any."""
         return max((each for each in astuple(self) if each is not None), default=0.0)
 
-    def above(self, floor: "Floor") -> "Gap":
+    def above(self, floor: "Floor") -> "RunGap":
         """Return by how much each measure exceeds the noise floor, at least 0."""
-        return Gap(*(None if each is None else max(0.0, each - least) for each, least in _both(self, floor)))
+        return RunGap(*(None if each is None else max(0.0, each - least) for each, least in _both(self, floor)))
 
     def is_noise(self, floor: "Floor") -> bool:
         """Return whether no measure exceeds the noise floor."""
         return self.above(floor).largest == 0.0
 
 
-def _both(gap: Gap, floor: "Floor") -> Iterator[tuple[float | None, float]]:
+def _both(gap: RunGap, floor: "Floor") -> Iterator[tuple[float | None, float]]:
     for measure in MEASURES:
         yield getattr(gap, measure), getattr(floor, measure)
 
@@ -95,7 +95,7 @@ BIT_EQUAL = Floor(ROUNDING, ROUNDING, ROUNDING, FloorSource.BIT_EQUAL)
 """The floor of runs that are bitwise equal but for a cause."""
 
 
-def closure(before: Gap, after: Gap, floor: Floor) -> Gap:
+def closure(before: RunGap, after: RunGap, floor: Floor) -> RunGap:
     """Return the share of each measure that closes: `1 - after / before`, both above the noise floor.
 
     1 is all of it, 0 nothing; negative if it grows. None for a measure that is noise before.
@@ -104,10 +104,10 @@ def closure(before: Gap, after: Gap, floor: Floor) -> Gap:
     for measure in MEASURES:
         least = getattr(floor, measure)
         shares.append(_closed(getattr(before, measure), getattr(after, measure), least))
-    return Gap(*shares)
+    return RunGap(*shares)
 
 
-def closure_of_largest(before: Gap, after: Gap, floor: Floor) -> float:
+def closure_of_largest(before: RunGap, after: RunGap, floor: Floor) -> float:
     """Return the same share of the maximum of the three measures; 0 if there was no gap."""
     return _closed(before.above(floor).largest, after.above(floor).largest, 0.0) or 0.0
 
@@ -159,14 +159,14 @@ class _Parameter:
     views: tuple[str, str] = ("", "")
 
 
-def gap_of(study: Study) -> Gap:
+def gap_of(study: Study) -> RunGap:
     """Return the gap between the two runs of a study."""
     losses = _Distance()
     for step in study.steps:
         mine, theirs = (loss_of(dump) for dump in (step.comparison.target, step.comparison.golden))
         if mine is not None and theirs is not None:
             losses.add(mine, theirs)
-    return Gap(losses.relative, _gradients(study), _updates(study))
+    return RunGap(losses.relative, _gradients(study), _updates(study))
 
 
 def _gradients(study: Study) -> float | None:
@@ -258,7 +258,7 @@ def _add(found: _Distance, arrays: list[NDArray[Any] | None], one: _Parameter) -
 # ---- the noise floor ------------------------------------------------------------------------------------------------
 
 
-def floor_of(study: Study, repeated: Callable[[], Gap] | None = None) -> Floor:
+def floor_of(study: Study, repeated: Callable[[], RunGap] | None = None) -> Floor:
     """Return the noise floor of a study.
 
     `repeated` returns the gap between a repeated golden run and the golden run. Without it, the floor is rounding if

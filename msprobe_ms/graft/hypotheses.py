@@ -130,7 +130,8 @@ def hypotheses(
     if len(calls) > 1:
         graft = calls_graft(step, calls)
         every = settled | {(name, finding.kind.code) for name in calls}
-        found.append(Hypothesis(finding.name, graft, step, finding, len(calls), settles=every))
+        first = of_call(step, finding, calls[0])
+        found.append(replace(first, graft=graft, number=len(calls), is_halved=False, settles=every))
     if len(alike) > 1:
         firsts = [next(iter(_proposals(step, one, later)), _NOTHING).graft for one in alike]
         settled = frozenset(map(key_of, alike))

@@ -28,7 +28,7 @@ from msprobe.compare.locate.finding import Divergence
 from msprobe.store.graft_plan import GraftPlan
 from msprobe.store.record import OUTPUT
 
-from .gap import BIT_EQUAL, Floor, FloorSource, Gap, closure, closure_of_largest, gap_of, is_bit_equal
+from .gap import BIT_EQUAL, Floor, FloorSource, RunGap, closure, closure_of_largest, gap_of, is_bit_equal
 from .hypotheses import (
     FindingKey,
     Hypothesis,
@@ -78,8 +78,8 @@ class Trial:
     """
 
     hypothesis: Hypothesis
-    gap: Gap
-    closes: Gap
+    gap: RunGap
+    closes: RunGap
     closed: float
     before: float | None = 0.0
     verdict: Verdict = Verdict.NO_EFFECT
@@ -109,10 +109,10 @@ class Proof:
     """
 
     study: Study
-    gap: Gap
+    gap: RunGap
     floor: Floor
     trials: tuple[Trial, ...] = ()
-    rest: Gap = field(default_factory=Gap)
+    rest: RunGap = field(default_factory=RunGap)
     runs: int = 0
     is_exhausted: bool = False
     deviating: int = 0
@@ -157,11 +157,11 @@ class _Search:
     budget: int
     trials: list[Trial] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)  # of `trials`
-    gaps: list[Gap] = field(default_factory=list)  # before each kept graft, and after the last one
+    gaps: list[RunGap] = field(default_factory=list)  # before each kept graft, and after the last one
     runs: int = 0
     deviating: int = 0
 
-    def run(self, grafts: Sequence[Graft], what: str) -> tuple[Study, Gap]:
+    def run(self, grafts: Sequence[Graft], what: str) -> tuple[Study, RunGap]:
         """Run the training with grafts; raise a BudgetError if no run is left."""
         if self.runs >= self.budget:
             raise BudgetError
@@ -268,7 +268,7 @@ def _tried(search: _Search, current: Study) -> Iterator[tuple[Step, Divergence]]
             yield step, finding
 
 
-def _trial(search: _Search, hypothesis: Hypothesis, before: Gap, gap: Gap) -> Trial:
+def _trial(search: _Search, hypothesis: Hypothesis, before: RunGap, gap: RunGap) -> Trial:
     closed = closure_of_largest(before, gap, search.floor)
     return Trial(hypothesis, gap, closure(before, gap, search.floor), closed)
 
@@ -285,7 +285,7 @@ def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
     )
 
 
-def _share_before(search: _Search, before: Gap, step: Step, finding: Divergence, *, is_first: bool) -> float | None:
+def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergence, *, is_first: bool) -> float | None:
     """Return the share that grafting everything before a finding closes; 0 if nothing differs there, None if no run is
     left."""
     if is_first and not finding.hidden:

@@ -14,7 +14,7 @@ from msprobe.findings.document import Document
 from msprobe.findings.finding import Answer, Finding, Place, Suggestion
 from msprobe.findings.text import lines_of
 
-from .gap import FloorSource, Gap
+from .gap import FloorSource, RunGap
 from .proof import Proof, Trial, Verdict
 
 FLOORS: Mapping[FloorSource, str] = {
@@ -127,7 +127,7 @@ def _notes(proof: Proof) -> Iterator[Words]:
         )
 
 
-def _gap(gap: Gap) -> Words:
+def _gap(gap: RunGap) -> Words:
     return phrase(
         "loss {loss}, gradients {gradients}, updates {updates}",
         **{name: _number(value) for name, value in asdict(gap).items()},
@@ -170,7 +170,7 @@ def table(proof: Proof) -> Iterator[str]:
         yield terminal_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _numbers(gap: Gap) -> tuple[str, str, str]:
+def _numbers(gap: RunGap) -> tuple[str, str, str]:
     return _number(gap.loss), _number(gap.gradients), _number(gap.updates)
 
 

@@ -7,7 +7,7 @@ from small_trainings import write_run
 
 from msprobe.base.errors import UsageError
 from msprobe.checks.invariants.rows import GRADIENT_NOISE
-from msprobe.graft.gap import Floor, FloorSource, Gap, closure, closure_of_largest, floor_of, gap_of
+from msprobe.graft.gap import Floor, FloorSource, RunGap, closure, closure_of_largest, floor_of, gap_of
 from msprobe.graft.runs import studied
 
 NONE = Floor(0.0, 0.0, 0.0, FloorSource.BIT_EQUAL)
@@ -32,7 +32,7 @@ GOLDEN = {
 
 
 def test_equal_runs_have_no_gap(study):
-    assert gap_of(study(GOLDEN, GOLDEN)) == Gap(0.0, 0.0, 0.0)
+    assert gap_of(study(GOLDEN, GOLDEN)) == RunGap(0.0, 0.0, 0.0)
 
 
 def test_losses_of_all_steps_together(study):
@@ -79,7 +79,7 @@ def test_a_dump_without_elements_is_refused(tmp_path):
     ("after", "expected"), [(0.0, 1.0), (0.1, 0.75), (0.4, 0.0), (0.8, -1.0), (None, None), (inf, -inf)]
 )
 def test_closure(after, expected):
-    found = closure(Gap(0.4, 0.0, None), Gap(after, 0.0, None), NONE)
+    found = closure(RunGap(0.4, 0.0, None), RunGap(after, 0.0, None), NONE)
     assert found.loss == (expected if expected is None else pytest.approx(expected))
     assert found.gradients is None
     assert found.updates is None
@@ -87,13 +87,13 @@ def test_closure(after, expected):
 
 def test_closure_is_measured_above_the_floor():
     floor = Floor(0.1, 0.1, 0.1, FloorSource.MODEL)
-    assert closure(Gap(0.5, None, None), Gap(0.3, None, None), floor).loss == pytest.approx(0.5)
-    assert closure(Gap(0.5, None, None), Gap(0.05, None, None), floor).loss == 1.0
-    assert Gap(0.1, 0.05, None).is_noise(floor)
+    assert closure(RunGap(0.5, None, None), RunGap(0.3, None, None), floor).loss == pytest.approx(0.5)
+    assert closure(RunGap(0.5, None, None), RunGap(0.05, None, None), floor).loss == 1.0
+    assert RunGap(0.1, 0.05, None).is_noise(floor)
 
 
 def test_the_largest_measure_decides():
-    before, after = Gap(0.1, 0.8, 0.2), Gap(0.0, 0.0, 0.2)
+    before, after = RunGap(0.1, 0.8, 0.2), RunGap(0.0, 0.0, 0.2)
     assert closure_of_largest(before, after, NONE) == pytest.approx(0.75)
 
 
@@ -104,7 +104,7 @@ def test_the_floor_is_rounding_where_the_calls_before_are_bitwise_equal(study):
 
 
 def test_the_floor_of_a_repeated_run_is_its_gap(study):
-    found = floor_of(study(GOLDEN, GOLDEN), lambda: Gap(0.1, 0.2, None))
+    found = floor_of(study(GOLDEN, GOLDEN), lambda: RunGap(0.1, 0.2, None))
     assert (found.loss, found.gradients, found.updates) == (0.1, 0.2, 0.0)
     assert found.source is FloorSource.REPEATED
 
