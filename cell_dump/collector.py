@@ -32,7 +32,7 @@ class Collector:
         self.session: Session | None = None
         """The step that is being collected."""
         self._scope = scope_of(settings)
-        self._grafts = Grafts(settings.section) if isinstance(settings.section, GraftSettings) else None
+        self._grafts = Grafts(settings.section, framework) if isinstance(settings.section, GraftSettings) else None
         self._patches = Patches()
         self._guards = Patches()
         self._recording = _Recording(self._patches)

@@ -50,6 +50,12 @@ class Recorded:
         return None if recorded is None else self.layout.shape(recorded)
 
     @property
+    def digest(self) -> str:
+        """Return the digest of its elements in the layout of the training; empty if it is not known."""
+        is_same = self.layout.permute is None and self.layout.reshape is None
+        return self.dump.columns.digest[self.row] if is_same else ""
+
+    @property
     def is_saved(self) -> bool:
         """Return whether the dump has its elements."""
         return bool(self.dump.columns.file[self.row])

@@ -1,10 +1,10 @@
 """The task `graft`: recorded values of a golden run in the place of those that calls of this training compute.
 
-This is the only task that changes a training. `GraftSession` runs a call, replaces its results before they are recorded
-and returned, and hooks the nodes of the autograd graph that the call made, so that the gradients of its arguments are
-replaced where they leave the call. A value that has the bits of the golden's already stays the training's own object:
-views, in-place changes and the order in which gradients are summed remain as they are, and a run in which nothing
-differs is not changed at all.
+It changes a training, as only `free_benchmark` with `fix` does otherwise. `GraftSession` runs a call, replaces its
+results before they are recorded and returned, and hooks the nodes of the autograd graph that the call made, so that the
+gradients of its arguments are replaced where they leave the call. A value that has the bits of the golden's already
+stays the training's own object: views, in-place changes and the order in which gradients are summed remain as they are,
+and a run in which nothing differs is not changed at all.
 
 Replaced is
 
@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from msprobe.base.checks import quoted
+from msprobe.base.digest import has_digest
 from msprobe.base.errors import DumpError, SettingsError, UsageError, reason
 from msprobe.base.framework import AnyModel, AnyModule, AnyTensor, weak_roots
 from msprobe.base.interrupts import must_propagate
@@ -43,6 +44,7 @@ from msprobe.store.writer import StepWriter, Writer
 
 from .backward import summed
 from .forward import Forward, results_of
+from .framework import Framework
 from .functions import COLLECTIVE
 from .golden_values import Golden, GoldenStep, Recorded
 from .gradient import Identity, Node, _walk
@@ -161,8 +163,8 @@ class StepGrafts:
 class Grafts:
     """The grafts of one debugger: checked at its first start, and then made for each step."""
 
-    def __init__(self, section: GraftSettings) -> None:
-        self._section = section
+    def __init__(self, section: GraftSettings, framework: Framework) -> None:
+        self._section, self._framework = section, framework
         self._golden: Golden | None = None
         self._roots: Sequence[tuple[str, Callable[[], Any]]] = ()
         self._steps: frozenset[int] = frozenset()
@@ -184,6 +186,12 @@ class Grafts:
         if of_parameters and not self._roots:
             raise UsageError(
                 f"start(): graft.what has {quoted(of_parameters[0])}, but no model is known; pass it: start(net)"
+            )
+        of_gradients = [what for what in section.what if what in ("backward", "incoming")]
+        if of_gradients and self._framework.graph({}) is None:
+            raise UsageError(
+                f"start(): graft.what has {quoted(of_gradients[0])}, but this version of the framework does not "
+                'show gradients of calls; update it, or set graft.what to ["forward"]'
             )
         steps = [number for number in golden.steps if settings.collects_step(number)]
         if section.steps:
@@ -419,6 +427,7 @@ def _tensors(tensor: AnyTensor) -> Any:
 def golden_tensor(recorded: Recorded, own: AnyTensor) -> AnyTensor | None:
     """Return the golden's elements as a tensor like `own`; None if `own` has the same bits.
 
+    With digests in the golden, its elements are read only if they differ: a checksum of 32 bits takes less time.
     UnfitError if they have another shape, cannot be read, or `own` is not a plain tensor.
     """
     shape = tuple(own.shape)
@@ -427,12 +436,12 @@ def golden_tensor(recorded: Recorded, own: AnyTensor) -> AnyTensor | None:
     tensors = _tensors(own)
     try:
         tensors.refuse([own])
+        present = tensors.array(own)
+        if recorded.digest and has_digest(present, recorded.digest):
+            return None
         array = recorded.load()
-    except Refused as cause:
+    except (Refused, DumpError) as cause:
         raise UnfitError(str(cause)) from cause
-    except DumpError as cause:
-        raise UnfitError(str(cause)) from cause
-    present = tensors.array(own)
     if present.dtype == array.dtype:
         return None if _same_bits(present, array) else tensors.with_values(array, own)
     made = tensors.with_values(array, own)
@@ -514,7 +523,7 @@ class GraftSession(Session):
     """Collects one step, and replaces values of its calls."""
 
     def __init__(
-        self, grafts: StepGrafts, framework: Any, settings: Settings, wishes: Any, writer: StepWriter, *rest: Any
+        self, grafts: StepGrafts, framework: Framework, settings: Settings, wishes: Any, writer: StepWriter, *rest: Any
     ):
         super().__init__(framework, settings, wishes, writer, *rest)
         self._grafts = grafts

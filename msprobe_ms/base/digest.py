@@ -59,6 +59,12 @@ def _pieces(array: Array, is_narrow: bool) -> Iterable[Array]:
     return (flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK))
 
 
+def has_digest(array: Array, recorded: str) -> bool:
+    """Return whether the elements have a recorded digest, of either kind."""
+    kind = CRC32C if recorded.startswith(_KINDS[CRC32C][1]) else MD5
+    return digest(array, kind) == recorded
+
+
 def have_same_kind(one: str, other: str) -> bool:
     """Return whether two digests are of the same kind and can be compared."""
     return one.rpartition(":")[0] == other.rpartition(":")[0]

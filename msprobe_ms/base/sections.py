@@ -362,8 +362,7 @@ def calls_to_graft(value: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class GraftSettings(Section):
-    """Settings of task `graft`: values of a golden run replace those of calls. It is the only task that changes a
-    training.
+    """Settings of task `graft`, which changes the training: values of a golden run replace those of its calls.
 
     golden : the folder of a dump of task `tensor`, or a plan that `msprobe graft` wrote.
     calls : names of calls of this training, or of parameters; `*` for all.

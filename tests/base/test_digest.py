@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base import digest as module
-from msprobe.base.digest import KINDS, crc32c, digest, have_same_kind
+from msprobe.base.digest import KINDS, crc32c, digest, has_digest, have_same_kind
 
 pytestmark = pytest.mark.everywhere
 
@@ -178,6 +178,13 @@ def test_a_digest_says_its_kind():
     assert have_same_kind(md5, "00000000")
     assert have_same_kind(other, "crc32c:00000000")
     assert not have_same_kind(md5, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_elements_have_a_recorded_digest_of_either_kind(kind):
+    recorded = digest(np.arange(3.0), kind)
+    assert has_digest(np.arange(3.0), recorded)
+    assert not has_digest(np.arange(3.0) + 1, recorded)
 
 
 # ---- the fast library of CRC-32

@@ -189,9 +189,11 @@ def golden(tmp_path, monkeypatch):
     """Makes the dump of a training without a fault: `golden(make, level)`."""
     monkeypatch.chdir(tmp_path)
 
-    def make_dump(make, level="mix", **how):
-        folder = tmp_path / "golden"
-        train(make, PrecisionDebugger(task="tensor", level=level, dump_path=folder), **how)
+    def make_dump(make, level="mix", summary="statistics", **how):
+        folder, path = tmp_path / "golden", tmp_path / "golden.json"
+        contents = {"task": "tensor", "level": level, "dump_path": str(folder), "tensor": {"summary_mode": summary}}
+        path.write_text(json.dumps(contents))
+        train(make, PrecisionDebugger(path), **how)
         return folder
 
     return make_dump
@@ -251,6 +253,16 @@ def test_a_run_without_a_fault_is_not_changed_and_the_header_says_so(golden, gra
     found = header(tmp_path)["run"]["grafted"]
     assert (found["changed"], found["skipped"]) == (0, 0)
     assert found["values"] > 50
+
+
+@pytest.mark.parametrize("summary", ["md5", "crc32c"])
+def test_with_digests_only_values_that_differ_are_read(summary, golden, grafted, tmp_path):
+    folder = golden(Blocks, summary=summary)
+    for file in folder.rglob("*.npy"):
+        if file.name.startswith("Functional.layer_norm"):  # the same in both runs
+            file.unlink()
+    assert train(Blocks, grafted(folder, calls="*"), 1.5) == train(Blocks)
+    assert header(tmp_path)["run"]["grafted"]["skipped"] == 0
 
 
 def test_the_faulty_call_alone_closes_the_gap_and_another_does_not(golden, grafted):
@@ -393,6 +405,46 @@ def test_a_module_is_grafted_with_its_gradient(golden, grafted):
     without = train(Blocks, steps=1)
     assert found[0][0] == without[0][0]
     assert found[0][1] == without[0][1], "the gradients of the parameters inside are the golden's"
+
+
+class Doubled(Faulty):
+    """A module in which one node (`Wrong`) or several (`Block`) compute the gradient of the argument."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.wrong_one, self.block = nn.Linear(8, 8), Wrong(), Block()
+
+    def forward(self, x):
+        self.wrong_one.factor = self.block.factor = self.factor
+        return self.block(self.wrong_one(self.first(x))).square().mean()
+
+
+class Wrong(Faulty):
+    def forward(self, x):
+        return torch.sin(self.wrong(x))
+
+
+def test_the_gradient_of_a_module_is_recorded_as_it_was_replaced(golden, grafted, tmp_path):
+    """Also where a function inside has its nodes, and where the golden's gradient is the sum of several parts."""
+    folder = golden(Doubled, steps=1)
+    modules = ["Module.wrong_one.Wrong", "Module.block.Block"]
+    debugger = grafted(folder, calls=[f"{each}.forward.0" for each in modules], what=["backward"], record="tensor")
+    train(Doubled, debugger, 1.5, 1)
+    target, other = dump_of(tmp_path), read(folder / "step0/rank")
+    for module in modules:
+        name = f"{module}.backward.0"
+        found = [
+            load_tensor(dump, record)
+            for dump in (target, other)
+            for record in dump.columns.records(dump.place[name])
+            if record.part == "output"
+        ]
+        assert found[0] == pytest.approx(found[1], rel=1e-6, abs=1e-9), name
+    arrived = [
+        load_tensor(dump, dump.columns.records(dump.place["Module.first.Linear.backward.0"])[0])
+        for dump in (target, other)
+    ]
+    assert np.array_equal(*arrived)
 
 
 def test_more_calls_than_the_golden_has_keep_their_values(golden, grafted, tmp_path):
