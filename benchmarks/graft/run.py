@@ -42,7 +42,9 @@ def chosen(options):
     faults = faults[options.offset :: options.every]
     target, golden = _sides(options.regime, {"order": "strided", "precision": "tf32"}.get(options.regime, ""))
     if options.pairs:
-        return [paired(one, target, golden) for one in pairs(load(options.set), options.pairs)]
+        both = pairs(load(options.set), options.pairs)
+        names = set(options.fault or ())
+        return [paired(each, target, golden) for each in both if not names or names & {one.name for one in each}]
     found = [
         (Case(options.regime, "tensor", fault.name, fault.net, target, golden, steps=STEPS, fault=fault), [fault])
         for fault in faults

@@ -170,7 +170,8 @@ class _Search:
         found = self.compare(folder)
         if self.runs == 1:
             self.deviating = _deviating(self.study, found, grafts)
-        if self.floor.source is FloorSource.MODEL and is_bit_equal(found):
+        grafted = {name for graft in grafts for name, _ in graft.values}
+        if self.floor.source is FloorSource.MODEL and is_bit_equal(found, grafted):
             self.floor = BIT_EQUAL  # a finding at the first call leaves nothing before it that could show this
         return found, gap_of(found)
 
