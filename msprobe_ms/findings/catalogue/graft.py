@@ -4,8 +4,8 @@ from functools import partial
 
 from msprobe.findings.kind import Kind, Severity, Text
 
-_PAGE = "explanation/proof.md"
-_kind = partial(Kind, docs=f"{_PAGE}#verdicts")
+_PAGE = "how-to/comparing/graft.md"
+_kind = partial(Kind, docs=f"{_PAGE}#the-result")
 
 PROVEN_CAUSE = _kind(
     "MSP871",
