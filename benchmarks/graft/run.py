@@ -144,7 +144,7 @@ HEAD = (
     "tuning set, so that the numbers are those of a regression test.",
     "",
     "- `Wrong` counts cases with a proven call of which none may be named.",
-    "- `recurrent-reset-missing` also proves two backward calls of a region whose gradient the target does not compute.",
+    "- `recurrent-reset-missing` also proves two backward calls, whose gradient the target does not compute.",
     "- `decoder-stop-gradient` cannot be grafted: where the target computes no gradient, none can be replaced.",
 )
 
