@@ -141,7 +141,7 @@ def scored(case, faults, folder, budget):
 
 HEAD = (
     "Written by `python benchmarks/graft/run.py --work DIR --write`. The method was developed with these cases of the",
-    "tuning set, so that the numbers are those of a regression test; those of the held-out set were run once, at its end.",
+    "tuning set, and those of the held-out set were run once, at its end.",
     "",
     "- `Wrong` counts cases with a proven call of which none may be named.",
     "- `recurrent-reset-missing` also proves two backward calls, whose gradient the target does not compute.",
