@@ -93,6 +93,12 @@ VERBS = {
         "find where two runs diverge, and what to collect next",
         "找出两次运行从何处出现差异，以及下一步采集什么",
     ),
+    "graft": Verb(
+        "msprobe.graft.verb",
+        "compare",
+        "prove the cause of a difference: train again with golden values in place of one call's results",
+        "证实差异的原因：用标杆的值替换某个调用的结果后再次训练",
+    ),
     "mapping": Verb(
         "msprobe.compare.suggest.verb",
         "compare",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
+from shlex import quote
 
 from msprobe.base.digest import KINDS
 from msprobe.base.log import MAX_LINE_LENGTH, join_names, terminal_line
@@ -384,6 +385,10 @@ def _no_next(diagnosis: Diagnosis) -> Iterator[str]:
     else:
         yield "none needed: these records are complete for this call"
         yield f"look {where_to_look(located.finding)}"
+        has_tensors = any(outcome.mode == "tensor" for outcome in located.compared.outcomes)
+        if located.finding.certainty != "certain" and has_tensors:
+            paths = quote(diagnosis.target), quote(diagnosis.golden)
+            yield f"to prove that it is the cause, run: msprobe graft {paths[0]} {paths[1]} -- COMMAND"
 
 
 def _purpose(found: NextCollection) -> str:

@@ -11,6 +11,7 @@ from .catalogue import (
     dumps,
     flows,
     gate,
+    graft,
     invariants,
     monitor,
     nonfinite,
@@ -46,6 +47,7 @@ EVERY: tuple[Kind, ...] = tuple(
         dumps,
         collecting,
         gate,
+        graft,
     )
     for kind in kinds_in(module)
 )

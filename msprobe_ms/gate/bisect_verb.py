@@ -19,8 +19,7 @@ from msprobe.base.phrase import Words, names_phrase, phrase
 from msprobe.options.declaration import option, positional
 from msprobe.options.groups import JsonAnswer
 from msprobe.options.kinds import NUMBERS, REST, TEXT, one_of
-
-from .options import without_separator
+from msprobe.training_command import without_separator
 
 if TYPE_CHECKING:
     from .bisection import Bisected, Commit

@@ -14,10 +14,11 @@ from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
 from msprobe.base.log import logger
 from msprobe.findings.finding import Finding
+from msprobe.training_command import CommandFailedError
 
 from .golden import Golden, Wanted, read_run, write
 from .judge import State, Verdict, judged
-from .recording import Collection, CommandFailedError, collected
+from .recording import Collection, collected
 from .training import facts_of
 
 _MAX_ROUNDS = 200

@@ -18,7 +18,7 @@ from msprobe.base.scope import parse_numbers
 from msprobe.base.version import tool
 from msprobe.checks.dumps import DumpFile, dumps_of
 from msprobe.checks.invariants.judgement import Run
-from msprobe.checks.invariants.rows import parameters
+from msprobe.checks.invariants.rows import gradient, gradient_rows, parameters
 from msprobe.compare.core.limits import Limits, noise_object, noise_of
 from msprobe.store import layout
 from msprobe.store.columnar.records import journal_of, read_records, write_records
@@ -39,7 +39,7 @@ from msprobe.store.record import INPUT, TENSOR, Dump
 from msprobe.store.samples import MOST, Sample, positions, read_samples, sample_of, taken, write_samples
 
 from .recording import Collection
-from .training import GRADIENT, PARAMETER, StepFacts, facts_of, gradient, gradient_rows
+from .training import GRADIENT, PARAMETER, StepFacts, facts_of
 
 _PRIVATE = ("data_name", "md5")
 """Keys of a record that a golden does not have: it has no tensors, and digests would demand bitwise equality."""

@@ -10,6 +10,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
 from msprobe.options.declaration import OptionGroup, option, positional
 from msprobe.options.kinds import PATH, REST
+from msprobe.training_command import without_separator
 
 from .recording import Collection, collected
 
@@ -31,11 +32,6 @@ class GoldenFile(OptionGroup):
         help="the golden file, NAME.golden",
         zh="golden 文件，NAME.golden",
     )
-
-
-def without_separator(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a command that is given after `--`."""
-    return words[1:] if words[:1] == ("--",) else words
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

@@ -1,22 +1,14 @@
 """Run a training whose debugger collects what a gate needs: its settings are replaced through the environment."""
 
-import json
-import os
-import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from msprobe.base.errors import UsageError
-from msprobe.base.language import translated
-from msprobe.base.log import logger
 from msprobe.base.scope import compact_ranges
-from msprobe.base.settings import REPLACED_BY
 from msprobe.checks.dumps import dumps_of
+from msprobe.training_command import run_training
 
 DUMP = "dump"
 
@@ -44,10 +36,6 @@ class Collection:
         return {"task": self.task, "level": self.level, "steps": compact_ranges(self.steps)}
 
 
-class CommandFailedError(UsageError):
-    """The command of the training could not be started, or ended with an error."""
-
-
 @contextmanager
 def collected(
     command: Sequence[str], collection: Collection, what: str = "", folder: Path | None = None
@@ -60,34 +48,8 @@ def collected(
     with TemporaryDirectory(prefix="msprobe-gate-") as temporary:
         dump = Path(temporary).resolve() / DUMP
         dump.mkdir()
-        file = dump.with_name("settings.json")
-        file.write_text(json.dumps(collection.settings(dump)))
-        logger.info("%s%s", what, shlex.join(command))
-        _run(command, {**os.environ, REPLACED_BY: str(file)}, folder)
+        run_training(command, collection.settings(dump), dump.with_name("settings.json"), what, folder)
         yield dump
-
-
-def _run(command: Sequence[str], environment: dict[str, str], folder: Path | None) -> None:
-    shown = shlex.join(command)
-    try:
-        done = subprocess.run(command, env=environment, cwd=folder, stdout=sys.stderr.fileno(), check=False)
-        code = done.returncode
-    except OSError as err:
-        raise CommandFailedError(
-            translated(
-                f"{shown}: cannot be started ({err.strerror or err}); give the command of the training after --",
-                f"{shown}：无法启动（{err.strerror or err}）；请在 -- 之后给出训练命令",
-            )
-        ) from err
-    if code:
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        how_zh = f"被信号 {-code} 终止" if code < 0 else f"以退出码 {code} 结束"
-        raise CommandFailedError(
-            translated(
-                f"{shown}: the training {how}, so that there is no verdict; its output is above",
-                f"{shown}：训练{how_zh}，因此没有结论；其输出见上文",
-            )
-        )
 
 
 def is_empty(run: Path) -> bool:

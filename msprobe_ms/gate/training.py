@@ -8,21 +8,30 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from math import inf, isfinite, prod, sqrt
+from math import inf, isfinite, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe.base.phrase import phrase
 from msprobe.checks.invariants.judgement import Run
-from msprobe.checks.invariants.rows import fingerprint, parameters
-from msprobe.compare.core.standard import canonical, family
+from msprobe.checks.invariants.rows import (
+    GRADIENT_DRIFT,
+    GRADIENT_NOISE,
+    GRADIENT_NOISE_OF_OTHER_CALLS,
+    UPDATE_NOISE,
+    fingerprint,
+    gradient,
+    gradient_rows,
+    loss_of,
+    parameters,
+)
+from msprobe.compare.core.standard import canonical
 from msprobe.findings.catalogue import gate as kinds
 from msprobe.findings.finding import Answer, Finding, Place
 from msprobe.findings.kind import Kind
 from msprobe.store.reader import load_tensor
-from msprobe.store.record import OUTPUT, PARAMETERS_GRAD, TENSOR, Dump
+from msprobe.store.record import TENSOR, Dump
 from msprobe.store.samples import Floats, Sample, positions, taken
 
 PARAMETER, GRADIENT = "parameter {}", "gradient of {}"
@@ -84,49 +93,6 @@ def facts_of(run: Run) -> tuple[StepFacts, ...]:
         )
         before[rank] = dump
     return tuple(found)
-
-
-def loss_of(dump: Dump) -> float | None:
-    """Return the sum of the losses of a step: scalars of forward calls that have a backward, and that no later recorded
-    forward call takes. Without any, the last scalar of a forward call, as where no backward was recorded."""
-    columns = dump.columns
-    received = {source for source in columns.source if source.startswith("call ")}
-    losses: list[float] = []
-    last: float | None = None
-    for call, name in enumerate(dump.names):
-        if name.direction != "forward":
-            continue
-        for row in columns.tensors(call, OUTPUT):
-            is_scalar = prod(columns.shape(row) or ()) == 1 and family(columns.dtype(row)) == "float"
-            if not is_scalar or f"call {columns.row_name(row, call)}" in received:
-                continue
-            last = columns.max[row]
-            if dump.counterpart(call, "backward") >= 0 and name.kind != "cell":
-                losses.append(last)
-    return sum(losses) if losses else last
-
-
-def gradient_rows(dump: Dump) -> dict[str, list[int]]:
-    """Return the rows with the gradient of each parameter: one for each micro batch of the step."""
-    columns = dump.columns
-    found: dict[str, list[int]] = {}
-    for row, part in enumerate(columns.part):
-        if part == PARAMETERS_GRAD and columns.kind[row] == TENSOR:
-            found.setdefault(dump.parameter_name(row), []).append(row)
-    return found
-
-
-def gradient(dump: Dump, rows: Sequence[int]) -> NDArray[Any] | None:
-    """Return the sum of a parameter's gradients of a step; None if the elements of one were not saved."""
-    columns = dump.columns
-    total: NDArray[Any] | None = None
-    for row in rows:
-        if not columns.file[row]:
-            return None
-        array = load_tensor(dump, columns.record(row, columns.call_of(row)))
-        is_whole = total is None or columns.gradient[row]  # accumulated: it includes the earlier ones
-        total = array if is_whole else total + array
-    return total
 
 
 def gradient_norm(dump: Dump) -> tuple[float | None, int]:
@@ -234,16 +200,6 @@ COMPARABLE = 0.7
 """With a smaller share of the golden's tensors that the run has too, calls do not decide: compiled calls are not
 visible, and another batch has other shapes."""
 
-_LEAST = {"float32": 1e-4, "float64": 1e-4, "float16": 1e-2, "bfloat16": 0.05}
-"""Relative error of a parameter's gradient in the first step that is noise, by the dtype. Measured for float32, over
-three steps: at most 7.5e-6, of other orders of sums, `torch.compile` and split batches (benchmarks/gate/RESULTS.md)."""
-
-_LEAST_REWRITTEN = {**_LEAST, "float32": 2e-5, "float64": 2e-5}
-"""The same if the calls can be compared, and some were written in another way: less is accepted then."""
-
-_DRIFT = 3.0
-"""Growth of that error from one step to the next."""
-
 _NEGLIGIBLE = 1e-3
 """The errors of a gradient that is so much smaller than most are relative to this share of theirs."""
 
@@ -301,7 +257,7 @@ def gradient_errors(
     """
     found: list[GradientError] = []
     greatest: dict[int, float] = {}
-    table = _LEAST_REWRITTEN if are_comparable else _LEAST
+    table = GRADIENT_NOISE if are_comparable else GRADIENT_NOISE_OF_OTHER_CALLS
     for step, rank, _ in golden.every:
         other = run.steps.get(step, {}).get(rank)
         own = {name: one for name, one in samples.get((step, rank), {}).items() if name.startswith(GRADIENT.format(""))}
@@ -323,7 +279,7 @@ def gradient_errors(
             is_cancelled = max(size, _rms(ours)) < _CANCELLED * usual
             error = 0.0 if is_cancelled else _rms(ours - theirs) / max(size, _NEGLIGIBLE * usual, 1e-300)
             least = table.get(canonical(dtype), table["float32"])
-            limit = least if before is None else max(least, _DRIFT * before)
+            limit = least if before is None else max(least, GRADIENT_DRIFT * before)
             found.append(GradientError(parameter, step or 0, rank, error, limit))
         greatest[rank] = max(before or 0.0, max((one.error for one in found if one.rank == rank), default=0.0))
     return iter(found)
@@ -338,9 +294,6 @@ _ROUNDED = 1e-3
 """An element of a gradient that is so much smaller than the gradient is rounding: an optimizer that divides by the size
 of the gradient, such as Adam, moves its parameter in an arbitrary direction. The keys' part of the bias of a fused
 projection to queries, keys and values has such a gradient, because a softmax does not depend on it."""
-
-_UPDATE = 1e-2
-"""Relative error of the other elements of an update that is noise, as the root mean square. Measured: at most 6e-4."""
 
 
 def is_rounding_updated(
@@ -360,7 +313,7 @@ def is_rounding_updated(
     expected, found = now.elements - then.elements, mine[1] - mine[0]
     counts = np.abs(grad.elements) > _ROUNDED * np.sqrt(np.mean(np.square(grad.elements)))
     size = np.sqrt(np.mean(np.square(expected[counts]))) if counts.any() else 0.0
-    return bool(size > 0 and np.sqrt(np.mean(np.square((found - expected)[counts]))) <= _UPDATE * size)
+    return bool(size > 0 and np.sqrt(np.mean(np.square((found - expected)[counts]))) <= UPDATE_NOISE * size)
 
 
 _DRAWN = 1e-6

@@ -52,10 +52,14 @@ def parsed(prog: str, cls: type[_Made], words: Sequence[str], description: str =
 
     `verb` decides which aliases are accepted; it is part of `prog`, unless the command was started by another name.
     """
-    parser = parser_of(prog, cls, description, verb or prog.removeprefix("msprobe "))
+    command: Sequence[str] = ()
+    if _has_command(cls) and _SEPARATOR in words:
+        at = list(words).index(_SEPARATOR)
+        words, command = words[:at], words[at:]
     # Words after the script are the script's own.
-    has_rest = any(each.kind.form == "rest" for each in declared(cls).values())
-    parse = parser.parse_known_args if has_rest else parser.parse_known_intermixed_args
+    takes_rest = not command and any(each.kind.form == "rest" for each in declared(cls).values())
+    parser = parser_of(prog, cls, description, verb or prog.removeprefix("msprobe "), takes_rest=takes_rest)
+    parse = parser.parse_known_args if takes_rest else parser.parse_known_intermixed_args
     try:
         found, extra = parse(list(words))
     except argparse.ArgumentError as err:
@@ -64,7 +68,7 @@ def parsed(prog: str, cls: type[_Made], words: Sequence[str], description: str =
     for word in extra:
         if word.startswith("-"):
             raise UsageError(f"{_unknown(word, cls)}{_see(prog)}")
-    values = _positionals(prog, cls, [*given.pop(_POSITIONAL, ()), *extra])
+    values = _positionals(prog, cls, [*given.pop(_POSITIONAL, ()), *extra], command)
     options = declared(cls)
     for name, raw in given.items():
         values[name] = _value(options[name], raw)
@@ -76,8 +80,22 @@ def parsed(prog: str, cls: type[_Made], words: Sequence[str], description: str =
     return made
 
 
-def parser_of(prog: str, cls: type[OptionGroup], description: str, verb: str) -> argparse.ArgumentParser:
-    """Return the parser of a command."""
+_SEPARATOR = "--"
+"""The word between the options of a command and the command line that it runs."""
+
+
+def _has_command(cls: type[OptionGroup]) -> bool:
+    """Return whether a command runs another command line, which is given after the separator."""
+    return any(
+        each.kind.form == "rest" and each.metavar.startswith(f"{_SEPARATOR} ") for each in declared(cls).values()
+    )
+
+
+def parser_of(
+    prog: str, cls: type[OptionGroup], description: str, verb: str, *, takes_rest: bool = True
+) -> argparse.ArgumentParser:
+    """Return the parser of a command; `takes_rest`: words after the first one without a flag may be those of another
+    command line, if this one has such an argument."""
     parser = _Parser(
         prog=prog,
         usage=_usage(prog, cls),
@@ -95,7 +113,7 @@ def parser_of(prog: str, cls: type[OptionGroup], description: str, verb: str) ->
                 flags = (*each.flags, *aliases_of(verb, each.flags))
                 action = group.add_argument(*flags, dest=name, **_arguments(each))
                 action.shown = each.flags  # type: ignore[attr-defined]  # for the help
-    takes_rest = any(each.kind.form == "rest" for each in declared(cls).values())
+    takes_rest = takes_rest and any(each.kind.form == "rest" for each in declared(cls).values())
     parser.add_argument(
         _POSITIONAL, nargs=argparse.REMAINDER if takes_rest else "*", default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
@@ -187,13 +205,17 @@ def _expanded(raw: Any) -> Any:
     return os.path.expanduser(raw) if isinstance(raw, str) else raw
 
 
-def _positionals(prog: str, cls: type[OptionGroup], words: Sequence[str]) -> dict[str, Any]:
-    """Return the values of positional arguments, in the order of their declaration."""
+def _positionals(
+    prog: str, cls: type[OptionGroup], words: Sequence[str], command: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the values of positional arguments, in the order of their declaration; `command` is that of the rest."""
     left, values = list(words), {}
     for name, each in declared(cls).items():
-        if not (each.is_positional and left):
+        if command and each.kind.form == "rest":
+            values[name] = _value(each, list(command))
+        elif not (each.is_positional and left):
             continue
-        if each.kind.form in ("any", "rest"):
+        elif each.kind.form in ("any", "rest"):
             values[name] = _value(each, left)
             left = []
         else:

@@ -14,6 +14,7 @@ LAYERS = [
     [
         *("msprobe.mapping", "msprobe.callback_entry", "msprobe.model_training", "msprobe.monitor_convert"),
         *("msprobe.report", "msprobe.stage_control", "msprobe.frameworks"),
+        "msprobe.training_command",
     ],
     [
         *("msprobe.frameworks.mindspore.executors", "msprobe.frameworks.mindspore.at_compile"),
@@ -30,7 +31,7 @@ LAYERS = [
     ],
     [
         *("msprobe.frameworks.mindspore.debugger", "msprobe.frameworks.pytorch.debugger"),
-        *("msprobe.report_verb", "msprobe.mcp_server", "msprobe.gate"),
+        *("msprobe.report_verb", "msprobe.mcp_server", "msprobe.gate", "msprobe.graft"),
     ],
     ["msprobe.frameworks.mindtorch.debugger"],
     ["msprobe.monitor"],
@@ -82,11 +83,13 @@ WITHOUT_FRAMEWORK = (
     "msprobe.checks",
     "msprobe.diagnose",
     "msprobe.gate",
+    "msprobe.graft",
     "msprobe.mcp_server",
     "msprobe.monitor_convert",
     "msprobe.readiness",
     "msprobe.report",
     "msprobe.report_verb",
+    "msprobe.training_command",
 )
 
 IMPORTERS = {

@@ -27,6 +27,7 @@ from msprobe.compare.tables import console
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.kinds import EVERY, kinds_in
 from msprobe.gate.judge import WORDS
+from msprobe.graft.report import FLOORS
 from msprobe.precheck import judge as precheck
 from msprobe.precheck.check import Why as NotChecked
 from msprobe.precheck.judge import Reason
@@ -78,6 +79,7 @@ TABLES = {
     "stage_of[kind]": sorted({kind.stage.name for kind in MONITORED.values()}),
     "result.basis.value": [basis.value for basis in Basis],
     "WORDS[verdict.state]": WORDS.values(),
+    "FLOORS[proof.floor.source]": FLOORS.values(),
     "outcome.checker.value": [checker.value for checker in Checker],
     "row.checker.value": [checker.value for checker in Checker],
     "outcome.one_sided.value": [one.value for one in OneSided if one.value],

@@ -63,6 +63,7 @@ COMMANDS = {
     "gate record": "--golden a.golden --target dump",
     "gate show": "a.golden",
     "gather": "raw -o out",
+    "graft": "target golden -- python train.py",
     "graph": "-i compare.json -o out",
     "graph_visualize": "-tp target -o out",
     "mapping": "suggest target golden",

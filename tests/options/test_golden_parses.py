@@ -26,7 +26,7 @@ def test_every_help_is_its_snapshot(verb, language):
     assert help_of(verb, language) == path.read_text("utf-8")
 
 
-NEW = ("completion", "explain", "mcp", "gate accept", "gate check", "gate record", "gate show", "bisect")
+NEW = ("completion", "explain", "mcp", "gate accept", "gate check", "gate record", "gate show", "bisect", "graft")
 """Commands that never had other options."""
 
 

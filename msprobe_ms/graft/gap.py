@@ -1,0 +1,310 @@
+"""The gap between a run and the golden run: how far losses, gradients and updates of the collected steps differ.
+
+| measure | elements | formula |
+|---|---|---|
+| `loss` | the loss of each step and rank | `norm(target - golden) / norm(golden)` |
+| `gradients` | the gradients of all parameters of each step, added up over its micro batches | the same |
+| `updates` | the difference of each parameter between the starts of two consecutive collected steps | the same |
+
+Norms are Euclidean over all elements together, accumulated in float64. A gradient or an update that one side does not
+have counts as zero there. A measure is 0 if both sides are zero, infinite if only the golden side is, or if a
+difference is not finite, and None if there is nothing to measure, or if the elements of a tensor were not saved.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import astuple, dataclass
+from enum import Enum
+from itertools import pairwise
+from math import inf, isfinite, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.checks.invariants.rows import (
+    GRADIENT_DRIFT,
+    GRADIENT_NOISE,
+    UPDATE_NOISE,
+    gradient,
+    gradient_rows,
+    loss_of,
+    parameters,
+)
+from msprobe.compare.core.noise import ROUNDING
+from msprobe.compare.core.standard import canonical
+from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.updates.tracks import parameter_pairs
+from msprobe.mapping.transform import parse
+from msprobe.store.reader import load_tensor
+from msprobe.store.record import Dump
+
+from .runs import Step, Study
+
+Array = NDArray[np.float64]
+
+MEASURES = ("loss", "gradients", "updates")
+
+
+@dataclass(frozen=True, slots=True)
+class RunGap:
+    """The three relative distances; None for a measure that does not exist."""
+
+    loss: float | None = None
+    gradients: float | None = None
+    updates: float | None = None
+
+    @property
+    def largest(self) -> float:
+        """Return the maximum of the measures; 0 without any."""
+        return max((each for each in astuple(self) if each is not None), default=0.0)
+
+    def above(self, floor: "Floor") -> "RunGap":
+        """Return by how much each measure exceeds the noise floor, at least 0."""
+        return RunGap(*(None if each is None else max(0.0, each - least) for each, least in _both(self, floor)))
+
+    def is_noise(self, floor: "Floor") -> bool:
+        """Return whether no measure exceeds the noise floor."""
+        return self.above(floor).largest == 0.0
+
+
+def _both(gap: RunGap, floor: "Floor") -> Iterator[tuple[float | None, float]]:
+    for measure in MEASURES:
+        yield getattr(gap, measure), getattr(floor, measure)
+
+
+class FloorSource(Enum):
+    """The source of a noise floor."""
+
+    BIT_EQUAL = "everything before the first finding is bitwise equal"
+    REPEATED = "the gap of a repeated golden run"
+    MODEL = "the noise that a comparison accepts"
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The gap up to which two correct runs differ."""
+
+    loss: float
+    gradients: float
+    updates: float
+    source: FloorSource
+
+
+BIT_EQUAL = Floor(ROUNDING, ROUNDING, ROUNDING, FloorSource.BIT_EQUAL)
+"""The floor of runs that are bitwise equal but for a cause."""
+
+
+def closure(before: RunGap, after: RunGap, floor: Floor) -> RunGap:
+    """Return the share of each measure that closes: `1 - after / before`, both above the noise floor.
+
+    1 is all of it, 0 nothing; negative if it grows. None for a measure that is noise before.
+    """
+    shares: list[float | None] = []
+    for measure in MEASURES:
+        least = getattr(floor, measure)
+        shares.append(_closed(getattr(before, measure), getattr(after, measure), least))
+    return RunGap(*shares)
+
+
+def closure_of_largest(before: RunGap, after: RunGap, floor: Floor) -> float:
+    """Return the same share of the maximum of the three measures; 0 if there was no gap."""
+    return _closed(before.above(floor).largest, after.above(floor).largest, 0.0) or 0.0
+
+
+def _closed(before: float | None, after: float | None, least: float) -> float | None:
+    if before is None or after is None or before <= least:
+        return None
+    if not isfinite(before):
+        return 0.0 if not isfinite(after) else 1.0
+    return 1.0 - max(0.0, after - least) / (before - least) if isfinite(after) else -inf
+
+
+# ---- measuring ------------------------------------------------------------------------------------------------------
+
+
+class _Distance:
+    """The squares of differences and of golden elements, added up."""
+
+    def __init__(self) -> None:
+        self.difference = self.golden = 0.0
+        self.number = 0
+
+    def add(self, target: Array | float | None, golden: Array | float | None) -> None:
+        """Add a tensor of both sides; None is zero."""
+        mine, theirs = (np.asarray(0.0 if one is None else one, np.float64) for one in (target, golden))
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.difference += float(np.sum(np.square(mine - theirs)))
+            self.golden += float(np.sum(np.square(theirs)))
+        self.number += 1
+
+    @property
+    def relative(self) -> float | None:
+        """Return the relative distance."""
+        if not self.number:
+            return None
+        if self.difference == 0.0:
+            return 0.0
+        if not self.golden or not isfinite(self.difference):
+            return inf
+        return sqrt(self.difference) / sqrt(self.golden)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A parameter of both sides, with the transforms of their layouts; an empty name for a side without it."""
+
+    target: str = ""
+    golden: str = ""
+    views: tuple[str, str] = ("", "")
+
+
+def gap_of(study: Study) -> RunGap:
+    """Return the gap between the two runs of a study."""
+    losses = _Distance()
+    for step in study.steps:
+        mine, theirs = (loss_of(dump) for dump in (step.comparison.target, step.comparison.golden))
+        if mine is not None and theirs is not None:
+            losses.add(mine, theirs)
+    return RunGap(losses.relative, _gradients(study), _updates(study))
+
+
+def _gradients(study: Study) -> float | None:
+    found = _Distance()
+    for step in study.steps:
+        dumps = step.comparison.target, step.comparison.golden
+        rows = [gradient_rows(dump) for dump in dumps]
+        for one in _parameters(step, rows):
+            names = one.target, one.golden
+            arrays = []
+            for dump, of, name in zip(dumps, rows, names, strict=True):
+                array = gradient(dump, of[name]) if name in of else None
+                if array is None and name in of:
+                    return None  # its elements were not saved
+                arrays.append(array)
+            if not _add(found, arrays, one):
+                return None
+    return found.relative
+
+
+def _updates(study: Study) -> float | None:
+    found = _Distance()
+    for rank in dict.fromkeys(step.rank for step in study.steps):
+        of_rank = [step for step in study.steps if step.rank == rank]
+        for old, new in pairwise(of_rank):
+            if new.step != old.step + 1:
+                continue
+            sides = [
+                [(dump, parameters(dump)) for dump in (getattr(old.comparison, side), getattr(new.comparison, side))]
+                for side in ("target", "golden")
+            ]
+            shared = [{name: 0 for name in sides[at][0][1] if name in sides[at][1][1]} for at in (0, 1)]
+            for one in _parameters(new, shared):
+                arrays = []
+                for side, name in zip(sides, (one.target, one.golden), strict=True):
+                    moved = _moved(side, name) if name else None
+                    if moved is None and name:
+                        return None
+                    arrays.append(moved)
+                if not _add(found, arrays, one):
+                    return None
+    return found.relative
+
+
+def _moved(side: list[tuple[Dump, dict[str, int]]], name: str) -> Array | None:
+    before, after = (_elements(dump, rows[name]) for dump, rows in side)
+    return None if before is None or after is None else after - before
+
+
+def _elements(dump: Dump, row: int) -> Array | None:
+    columns = dump.columns
+    if not columns.file[row]:
+        return None
+    return np.asarray(load_tensor(dump, columns.record(row, columns.call_of(row))), np.float64)
+
+
+def _parameters(step: Step, names: Iterable[Mapping[str, Any]]) -> Iterator[_Parameter]:
+    """Return the parameters of a step that a side has, with their counterparts: those that the comparison found, or
+    else those of the same name."""
+    mine, theirs = names
+    used: tuple[set[str], set[str]] = set(), set()
+    for pair in parameter_pairs(step.comparison):
+        if pair.target in mine and pair.golden in theirs:
+            yield _Parameter(pair.target, pair.golden, (pair.target_view, pair.golden_view))
+            used[0].add(pair.target)
+            used[1].add(pair.golden)
+    for name in mine:
+        if name not in used[0]:
+            other = name if name in theirs and name not in used[1] else ""
+            yield _Parameter(name, other)
+            used[1].add(other)
+    for name in theirs:
+        if name not in used[1]:
+            yield _Parameter("", name)
+
+
+def _add(found: _Distance, arrays: list[NDArray[Any] | None], one: _Parameter) -> bool:
+    """Add a parameter in the layout that both sides have; return whether that is possible."""
+    mine, theirs = (
+        None if array is None else np.asarray(parse(view)(array), np.float64)
+        for array, view in zip(arrays, one.views, strict=True)
+    )
+    if mine is not None and theirs is not None and mine.shape != theirs.shape:
+        return False
+    found.add(mine, theirs)
+    return True
+
+
+# ---- the noise floor ------------------------------------------------------------------------------------------------
+
+
+def floor_of(study: Study, repeated: Callable[[], RunGap] | None = None) -> Floor:
+    """Return the noise floor of a study.
+
+    `repeated` returns the gap between a repeated golden run and the golden run. Without it, the floor is rounding if
+    results before the first finding were compared and all are bitwise equal; otherwise it is the error of gradients and
+    updates that the judgement of trainings accepts as noise, for the coarsest dtype of the gradients, which grows from
+    step to step (`checks.invariants.rows`).
+    """
+    if repeated is not None:
+        known = repeated()
+        return Floor(known.loss or 0.0, known.gradients or 0.0, known.updates or 0.0, FloorSource.REPEATED)
+    if is_bit_equal(study):
+        return BIT_EQUAL
+    least = max((GRADIENT_NOISE.get(dtype, 0.0) for dtype in _dtypes(study)), default=0.0)
+    least = least or GRADIENT_NOISE["float32"]
+    number = len({step.step for step in study.steps})
+    least *= GRADIENT_DRIFT ** max(0, number - 1)
+    return Floor(least, least, max(least, UPDATE_NOISE), FloorSource.MODEL)
+
+
+def _dtypes(study: Study) -> set[str]:
+    found = set()
+    for step in study.steps[:1]:
+        columns = step.comparison.golden.columns
+        for rows in gradient_rows(step.comparison.golden).values():
+            found |= {canonical(columns.dtype(row)) for row in rows}
+    return found
+
+
+def is_bit_equal(study: Study, grafted: Set[str] = frozenset()) -> bool:
+    """Return whether the results of calls before the first finding are bitwise equal, and there are some.
+
+    `grafted` calls and their findings do not count: they have the golden's results.
+    """
+    compared = 0
+    for step in study.steps:
+        comparison = step.comparison
+        others = [finding.at for finding in step.findings if finding.name not in grafted]
+        first = min(others, default=len(step.events))
+        for event in step.events[:first]:
+            for row in event.rows if event.is_matched and event.called not in grafted else ():
+                if comparison.is_input[row] or not comparison.pairs.are_tensors(row):
+                    continue
+                if comparison.equal[row] == EQUAL:
+                    compared += 1
+                elif GRADES[comparison.grades[row]] != "unjudged":  # such as memory that was never written
+                    return False
+        if others:
+            break
+    return compared > 0

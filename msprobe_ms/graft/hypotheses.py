@@ -1,0 +1,527 @@
+"""Hypotheses: the grafts that would close the gap if a finding of the comparison is its cause, most likely first.
+
+- a forward call that computes differently, another precision, random numbers, a value that is not a tensor: the outputs
+  and the input gradients of the call
+- a backward call: its input gradients; gradients of a module's own parameters: those of the calls inside
+- run inputs, and an argument that is a tensor: all tensors that no recorded call returned and that differ, then this
+  tensor alone, at all calls that take it
+- code between two calls: the tensor at all calls that take it, and the gradient that arrives where it was made
+- structure: the region around the calls of one run is replaced as a whole, by everything that calls of both runs take
+  from it, and by the gradients that arrive at calls of both runs before it
+- parameters: those that differ, at the start of the step; updates: at the start of this and all later steps
+
+If the same fault is found at several calls of one kind, such as a layer norm in each block, all of them are grafted
+together first.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from msprobe.base import names
+from msprobe.compare.dataflow.events import Event
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL
+from msprobe.compare.judge.verdict import GRADES, path_of
+from msprobe.compare.locate.find import cell_of
+from msprobe.compare.locate.finding import (
+    Argument,
+    ArgumentKind,
+    Between,
+    Divergence,
+    OtherCall,
+    Parameters,
+    RunInput,
+    Unclear,
+    Updated,
+)
+from msprobe.compare.updates.tracks import parameter_pairs
+from msprobe.store.record import INPUT
+from msprobe.store.stacks_and_construct import user_line
+
+from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_sum, place_of
+from .runs import Step
+
+_PASS = GRADES.index("pass")
+_WRONG = ("warning", "error")
+
+
+class What(Enum):
+    """A kind of values that a graft replaces, as the configuration of the task `graft` names it."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    INPUTS = "inputs"
+    INCOMING = "incoming"
+    PARAMETERS = "parameters"
+    UPDATE = "update"
+
+
+FindingKey = tuple[str, str]
+"""The call and the code of a finding, which has the same in all steps."""
+
+Family = tuple[object, ...]
+"""What findings have in common that one fault in each layer causes."""
+
+
+def key_of(finding: Divergence) -> FindingKey:
+    """Return what identifies a finding in all steps."""
+    return finding.name, finding.kind.code
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A graft that tests a finding.
+
+    name : the call, parameter or tensor under suspicion.
+    number : how many findings of the same kind, or calls, it stands for.
+    is_halved : whether it was found by halving the calls that differ, and not by a finding of its own.
+    settles : the findings that it explains: a run with the graft may still have them, because an argument or a call of
+        one run stays as it is.
+    graft : the values that are replaced.
+    step, finding : the finding; its step is that of the comparison that it was found in.
+    """
+
+    name: str
+    graft: Graft
+    step: Step
+    finding: Divergence
+    number: int = 1
+    is_halved: bool = False
+    settles: frozenset[FindingKey] = frozenset()
+
+    @property
+    def what(self) -> tuple[What, ...]:
+        """Return the kinds of values that the graft replaces."""
+        return what_of(self.graft)
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Return its position in execution order."""
+        return self.step.step, self.step.rank, self.finding.at
+
+
+def what_of(graft: Graft) -> tuple[What, ...]:
+    """Return the kinds of values that a graft replaces, in the order of `What`."""
+    found = set()
+    for call, place in graft.values:
+        name = names.parse(call)
+        part = place.partition(".")[0]
+        if name.direction == "backward":
+            found.add(What.INCOMING if part == INPUTS else What.BACKWARD)
+        else:
+            found.add(What.INPUTS if part == INPUTS else What.FORWARD)
+    if graft.parameters:
+        found.add(What.PARAMETERS if graft.steps is not None and len(graft.steps) == 1 else What.UPDATE)
+    return tuple(each for each in What if each in found)
+
+
+def hypotheses(
+    step: Step, finding: Divergence, later: Sequence[int], known_families: Set[Family] = frozenset()
+) -> list[Hypothesis]:
+    """Return the hypotheses for a finding of a step, most likely first; none if its values cannot be grafted.
+
+    `later` are the collected steps from this one on. `known_families` are those of findings that kept grafts explain:
+    a second finding of a family suggests that all calls of this function have the fault.
+    """
+    alike = [one for one in step.findings if family_of(one) == family_of(finding)]
+    found: list[Hypothesis] = []
+    settled = frozenset({key_of(finding)})
+    calls = _of_the_same_function(step, finding) if family_of(finding) in known_families else []
+    if len(calls) > 1:
+        graft = calls_graft(step, calls)
+        every = settled | {(name, finding.kind.code) for name in calls}
+        first = of_call(step, finding, calls[0])
+        found.append(replace(first, graft=graft, number=len(calls), is_halved=False, settles=every))
+    if len(alike) > 1:
+        firsts = [next(iter(_proposals(step, one, later)), _NOTHING).graft for one in alike]
+        settled = frozenset(map(key_of, alike))
+        found.append(Hypothesis(finding.name, _united(firsts), step, finding, len(alike), settles=settled))
+    for proposal in _proposals(step, finding, later):
+        others = frozenset((name, finding.kind.code) for name in proposal.calls)
+        number = max(1, len(proposal.calls))
+        found.append(Hypothesis(finding.name, proposal.graft, step, finding, number, settles=settled | others))
+    known = counterparts(step)
+    usable: list[Hypothesis] = []
+    for one in found:
+        values = frozenset(each for each in one.graft.values if known.has(*each))
+        graft = replace(one.graft, values=values, parameters=one.graft.parameters & known.parameters.keys())
+        if graft and graft not in [other.graft for other in usable]:
+            usable.append(replace(one, graft=graft))
+    return usable
+
+
+def everything_before(step: Step, finding: Divergence) -> Graft:
+    """Return the graft of everything before a finding in its step: the outputs of all calls, and the parameters."""
+    before = [event for event in step.events if event.at < finding.at]
+    values = {(name, OUTPUTS) for event in before if (name := _called(step, event))}
+    return Graft(frozenset(values), frozenset(counterparts(step).parameters), frozenset({step.step}))
+
+
+def is_in_place(step: Step, graft: Graft) -> bool:
+    """Return whether the values of a graft agree in a step of a run with it: whether they were replaced."""
+    comparison, pairs = step.comparison, step.comparison.pairs
+    wanted: dict[str, set[str]] = {}
+    for name, place in graft.values:
+        wanted.setdefault(name, set()).add(place)
+    for event in step.events:
+        places = wanted.get(_called(step, event))
+        for row in event.rows if places else ():
+            if pairs.are_tensors(row) and GRADES[comparison.grades[row]] in _WRONG:
+                place = place_of(pairs.target, int(pairs.target_rows[row]))
+                if is_selected(place, places or set()) and counterparts(step).has(event.called, place):
+                    return False
+    return True
+
+
+def differing_calls(step: Step) -> list[str]:
+    """Return the innermost forward calls of both runs of which a value differs, in execution order."""
+    graph = step.graphs["target"]
+    found = []
+    for event in step.events:
+        name = _called(step, event)
+        if not name or event.direction != "forward" or graph.dump.place[name] in graph.inside:
+            continue
+        backward = names.counterpart(name, "backward")
+        rows = [*event.rows, *(row for at in _places(step, backward) for row in step.comparison.pairs.rows(at))]
+        if any(step.comparison.equal[row] != EQUAL and step.comparison.pairs.are_tensors(row) for row in rows):
+            found.append(name)
+    return found
+
+
+def of_call(step: Step, finding: Divergence, name: str) -> Hypothesis:
+    """Return the hypothesis for a call that differs, which has no finding; `finding` is the first of its step."""
+    event = next(each for each in step.events if _called(step, each) == name)
+    target = step.comparison.target
+    file, line = user_line(target.calls.stack(target.place[name])) or ("", None)
+    there = replace(finding, name=name, cell=cell_of(event), file=file, line=line, at=event.at, receivers=0, hidden=())
+    return Hypothesis(name, calls_graft(step, [name]), step, there, is_halved=True)
+
+
+def calls_graft(step: Step, calls: Iterable[str]) -> Graft:
+    """Return the graft of the outputs and the input gradients of calls."""
+    return Graft(frozenset(value for name in calls for value in _both(step, name)))
+
+
+def _places(step: Step, name: str) -> list[int]:
+    at = step.comparison.target.place.get(name, -1)
+    return [] if at < 0 else (step.comparison.pairs.target_calls == at).nonzero()[0].tolist()
+
+
+def family_of(finding: Divergence) -> Family:
+    """Return what findings have in common that one fault in each layer causes: kind, function and argument."""
+    direction = names.parse(finding.name).direction
+    difference = getattr(finding.evidence, "difference", None)
+    place = getattr(difference, "place", "")
+    return finding.kind, type(finding.evidence), _function(finding.name), direction, place
+
+
+def _of_the_same_function(step: Step, finding: Divergence) -> list[str]:
+    """Return the calls of both runs that have the function and the direction of a finding's call and that differ."""
+    event = step.events[finding.at]
+    if not event.is_matched or event.kind not in ("api", "cell"):
+        return []
+    function = family_of(finding)[2]
+    alike = (each for each in step.events if each.direction == event.direction and each.kind == event.kind)
+    found = ((_called(step, each), each) for each in alike)
+    return [name for name, each in found if name and _function(name) == function and _differs(step, each)]
+
+
+def _function(text: str) -> str:
+    name = names.parse(text)
+    return name.stem.rpartition(".")[2] if name.kind == "cell" else name.stem
+
+
+def _united(grafts: Iterable[Graft]) -> Graft:
+    every = list(grafts)
+    values = frozenset(value for one in every for value in one.values)
+    return Graft(values, frozenset(name for one in every for name in one.parameters), every[0].steps)
+
+
+# ---- proposals ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """A graft, and the calls that have the same difference, if there are several."""
+
+    graft: Graft
+    calls: tuple[str, ...] = ()
+
+
+_NOTHING = _Proposal(Graft())
+
+
+def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterator[_Proposal]:
+    evidence = finding.evidence
+    event = step.events[finding.at]
+    name = _called(step, event)
+    if isinstance(evidence, Parameters | Updated):
+        yield from map(_Proposal, _of_parameters(step, evidence, later))
+        return
+    if isinstance(evidence, RunInput):
+        yield _Proposal(_of_leaves(step, _OUTSIDE))
+        yield _Proposal(_of_leaves(step, _OUTSIDE | {"code"}))
+    elif isinstance(evidence, Argument) and evidence.kind in (ArgumentKind.TENSOR, ArgumentKind.EXCHANGED):
+        alone, leaves = _tensor(step, event, evidence.difference.place), _of_leaves(step, _OUTSIDE)
+        if alone.values < leaves.values:  # such as both tables of rotary positions
+            yield _Proposal(leaves)
+        yield _Proposal(alone)
+    elif isinstance(evidence, Argument) and name:
+        calls = _with_the_same_argument(step, event, evidence)
+        if len(calls) > 1:
+            yield _Proposal(_of_calls(step, calls), tuple(calls))
+    elif isinstance(evidence, Between):
+        if len(rewired := _rewired(step, event)) > 1:
+            yield _Proposal(_region(step, rewired), tuple(each.name for each in rewired))
+        yield _Proposal(_tensor(step, event, evidence.difference.place, with_producers=True))
+    elif isinstance(evidence, OtherCall) or not name:
+        alone_block, every = _block(step, event), [each for each in step.events if not each.is_matched]
+        function = names.parse(event.called).stem
+        is_repeated = any(names.parse(each.called).stem == function for each in every if each not in alone_block)
+        for block in (every, alone_block) if is_repeated else (alone_block, every):
+            calls = [each.name for each in block if names.parse(each.called).stem == function]
+            yield _Proposal(_region(step, block), tuple(each.name for each in block) if len(calls) > 1 else ())
+    if not name:
+        return
+    if event.kind == "parameters_grad":
+        graph = step.graphs["target"]
+        inside = [graph.dump.columns.names[call] for call in graph.below(graph.dump.place[name])]
+        backward = [call for call in inside if names.parse(call).direction == "backward"]
+        yield _Proposal(Graft(frozenset(value for call in backward for value in _gradients(step, call))))
+        yield _Proposal(Graft(frozenset({(name, EVERY)})))
+        return
+    if event.direction == "backward":
+        yield _Proposal(Graft(frozenset(_gradients(step, name))))
+    if isinstance(evidence, Unclear) and event.direction == "forward":
+        yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))
+    yield _Proposal(_of_calls(step, [names.counterpart(name, "forward")]))
+
+
+def _of_calls(step: Step, calls: Sequence[str]) -> Graft:
+    """Return the graft of calls; of those whose results have another shape, of the region up to calls that take the
+    same from it."""
+    known = counterparts(step)
+    if all(known.has(name, OUTPUTS) for name in calls):
+        return calls_graft(step, calls)
+    by_name = {_called(step, each): each for each in step.events}
+    block = {each.at: each for name in calls if name in by_name for each in _until_alike(step, by_name[name])}
+    return _region(step, list(block.values()))
+
+
+def _until_alike(step: Step, event: Event) -> list[Event]:
+    """Return a call whose results cannot be grafted, for example because they have another shape, and the calls that
+    take them, until all that later calls take from these can be."""
+    block, known = [event], counterparts(step)
+    graph = step.graphs["target"]
+    by_call = {int(step.comparison.pairs.target_calls[each.place]): each for each in step.events if each.is_matched}
+    for each in block:
+        call = int(step.comparison.pairs.target_calls[each.place])
+        for output in graph.outputs(call):
+            for row in graph.users.get(graph.alias(output), ()):
+                user = by_call.get(graph.call_of[row])
+                if user is None or user in block or len(block) > _MAX_REWIRED:
+                    continue
+                if not known.has(user.called, place_of(graph.dump, row)):
+                    block.append(user)
+    return block
+
+
+def _with_the_same_argument(step: Step, event: Event, evidence: Argument) -> list[str]:
+    """Return the calls of the same function whose value of the same argument differs, too; the later ones may have no
+    finding, because their tensors differ anyway."""
+    function, place = names.parse(event.called).stem, evidence.difference.place
+    pairs, found = step.comparison.pairs, []
+    for each in step.events:
+        name = _called(step, each)
+        if not name or each.direction != "forward" or names.parse(name).stem != function:
+            continue
+        for row in each.rows:
+            record = pairs.pair(row).record
+            if path_of(record) == place and record.kind != "tensor" and step.comparison.equal[row] != EQUAL:
+                found.append(name)
+                break
+    return found
+
+
+def _both(step: Step, name: str) -> Iterator[tuple[str, str]]:
+    """Return the outputs and the input gradients of a call; of a module also the gradients of all parameters inside."""
+    yield names.counterpart(name, "forward"), OUTPUTS
+    yield from _gradients(step, names.counterpart(name, "backward"))
+    if (module := names.parse(name)).kind == "cell":
+        for other in step.comparison.target.names:
+            if other.kind == "parameters_grad" and f"{other.path}.".startswith(f"{module.path}."):
+                yield other.text, EVERY
+
+
+def _gradients(step: Step, name: str) -> Iterator[tuple[str, str]]:
+    """Return the input gradients of a backward call. One that was recorded as the sum over all users of a tensor is
+    replaced where it arrives: at the call that returned the tensor."""
+    yield name, OUTPUTS
+    for side, (dump, calls, _) in step.comparison.sides.items():
+        graph = step.graphs[side]
+        for at in _places(step, name):
+            call = int(calls[at])
+            if call < 0 or not any(is_sum(dump, row) for row in graph.outputs(call)):
+                continue
+            forward = dump.counterpart(call, "forward")
+            for row in graph.inputs(forward) if forward >= 0 else ():
+                if (gradient := graph.gradient(row)) >= 0 and is_sum(dump, gradient):
+                    kind, made = graph.origin(row)
+                    if kind == "call":
+                        yield from _incoming(step, side, graph.call_of[made])
+
+
+def _of_parameters(step: Step, evidence: Parameters | Updated, later: Sequence[int]) -> Iterator[Graft]:
+    comparison = step.comparison
+    differing = {
+        pair.target for pair in parameter_pairs(comparison) if any(comparison.equal[row] != EQUAL for row in pair.rows)
+    }
+    found = frozenset(differing)
+    if isinstance(evidence, Parameters):
+        yield Graft(parameters=found, steps=frozenset({step.step}))
+    yield Graft(parameters=frozenset(counterparts(step).parameters), steps=frozenset(later))
+
+
+_OUTSIDE = frozenset({"leaf", "unknown"})
+"""Origins of data and constants, which no recorded call returns and which are no parameters."""
+
+
+def _of_leaves(step: Step, origins: Set[str]) -> Graft:
+    """Return the graft of all inputs of these origins that differ."""
+    graph, comparison = step.graphs["target"], step.comparison
+
+    def is_wanted(row: int, target: int, golden: int) -> bool:
+        return bool(comparison.equal[row] == DIFFERENT) and graph.origin(target)[0] in origins
+
+    return Graft(frozenset(_inputs(step, is_wanted)))
+
+
+def _tensor(step: Step, event: Event, place: str, *, with_producers: bool = False) -> Graft:
+    """Return the graft of an input of a call at all calls that take the same tensor; `with_producers`: and of the
+    gradient that arrives at the calls that return it, on either side."""
+    graphs, pairs = step.graphs, step.comparison.pairs
+    name = _called(step, event)
+    rows = [row for row in event.rows if pairs.are_tensors(row)]
+    rows = [row for row in rows if place_of(pairs.target, int(pairs.target_rows[row])) == place] or [
+        row for row in rows if step.comparison.is_input[row] and step.comparison.equal[row] == DIFFERENT
+    ]
+    if event.direction == "backward":
+        targets = [int(pairs.target_rows[row]) for row in rows]
+        return Graft(frozenset((name, place_of(pairs.target, target)) for target in targets))
+    marks = {graphs["target"].mark(int(pairs.target_rows[row])) for row in rows} - {None}
+
+    def is_wanted(row: int, target: int, golden: int) -> bool:
+        return row in rows or graphs["target"].mark(target) in marks
+
+    values = set(_inputs(step, is_wanted))
+    if with_producers:
+        for row in rows:
+            for side, at in (("target", pairs.target_rows), ("golden", pairs.golden_rows)):
+                kind, made = graphs[side].origin(int(at[row]))
+                if kind == "call":
+                    values |= set(_incoming(step, side, graphs[side].call_of[made]))
+    return Graft(frozenset(values))
+
+
+def _rewired(step: Step, event: Event) -> list[Event]:
+    """Return a call and those calls of both runs that the golden makes before it and the target in another order: that
+    return what the golden's call takes, and differ."""
+    comparison, pairs = step.comparison, step.comparison.pairs
+    graph = step.graphs["golden"]
+    by_call = {int(pairs.golden_calls[each.place]): each for each in step.events if each.is_matched}
+    found = {event.at: event}
+    waiting = [event]
+    while waiting and len(found) <= _MAX_REWIRED:
+        each = waiting.pop()
+        for row in each.rows:
+            golden = int(pairs.golden_rows[row])
+            if not pairs.are_tensors(row) or not comparison.is_input[row] or comparison.equal[row] == EQUAL:
+                continue
+            kind, made = graph.origin(golden)
+            producer = by_call.get(graph.call_of[made]) if kind == "call" else None
+            if producer is None or producer.at in found or not _differs(step, producer):
+                continue
+            found[producer.at] = producer
+            waiting.append(producer)
+    return list(found.values()) if len(found) <= _MAX_REWIRED else [event]
+
+
+def _differs(step: Step, event: Event) -> bool:
+    """Return whether an output of a call differs."""
+    comparison = step.comparison
+    outputs = (row for row in event.rows if not comparison.is_input[row] and comparison.pairs.are_tensors(row))
+    return any(comparison.equal[row] != EQUAL and comparison.grades[row] != _PASS for row in outputs)
+
+
+_MAX_REWIRED = 8
+"""Calls whose order may differ for one hypothesis."""
+
+
+def _block(step: Step, event: Event) -> list[Event]:
+    """Return the calls of one run only that surround an event, up to the next calls of both runs."""
+    first = last = event.at
+    while first > 0 and not step.events[first - 1].is_matched:
+        first -= 1
+    while last + 1 < len(step.events) and not step.events[last + 1].is_matched:
+        last += 1
+    return step.events[first : last + 1]
+
+
+def _region(step: Step, block: Sequence[Event]) -> Graft:
+    """Return the graft around calls of one run only, or calls that have another order."""
+    graphs, sides = step.graphs, step.comparison.sides
+    inside: dict[str, set[int]] = {"target": set(), "golden": set()}
+    backward: dict[str, set[int]] = {"target": set(), "golden": set()}
+    for event in block:
+        for side, (dump, calls, _) in sides.items():
+            if (call := int(calls[event.place])) >= 0:
+                (backward if event.direction == "backward" else inside)[side].add(dump.forward(call))
+    values: set[tuple[str, str]] = set()
+
+    def comes_from_region(row: int, target: int, golden: int) -> bool:
+        for side, at in (("target", target), ("golden", golden)):
+            kind, made = graphs[side].origin(at)
+            if kind == "call" and graphs[side].call_of[made] in inside[side]:
+                return True
+        return False
+
+    own = {_called(step, event) for event in block}
+    values |= {value for value in _inputs(step, comes_from_region) if value[0] not in own}
+    for side in sides:
+        for call in inside[side] | backward[side]:
+            for row in graphs[side].inputs(call):
+                kind, made = graphs[side].origin(row)
+                if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
+                    values |= set(_incoming(step, side, producer))
+    return Graft(frozenset(values))
+
+
+def _inputs(step: Step, is_wanted: Callable[[int, int, int], bool]) -> Iterator[tuple[str, str]]:
+    """Return the tensors that forward calls of both runs take and that are wanted, by the rows of pair, target and
+    golden."""
+    pairs = step.comparison.pairs
+    for event in step.events:
+        if not event.is_matched or event.direction != "forward":
+            continue
+        name = _called(step, event)
+        for row in event.rows:
+            target, golden = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
+            if pairs.are_tensors(row) and pairs.target.columns.part[target] == INPUT and is_wanted(row, target, golden):
+                yield name, place_of(pairs.target, target)
+
+
+def _incoming(step: Step, side: str, call: int) -> Iterator[tuple[str, str]]:
+    """Return the gradients that arrive at a forward call of a side, by the target's name."""
+    dump, calls, _ = step.comparison.sides[side]
+    back = dump.counterpart(call, "backward")
+    if back < 0:
+        return
+    for place in (calls == back).nonzero()[0].tolist():
+        if (at := int(step.comparison.pairs.target_calls[place])) >= 0:
+            yield step.comparison.target.columns.names[at], INPUTS
+
+
+def _called(step: Step, event: Event) -> str:
+    """Return the target's name of a call of both runs; an empty text for other calls."""
+    at = int(step.comparison.pairs.target_calls[event.place])
+    return step.comparison.target.columns.names[at] if event.is_matched and at >= 0 else ""

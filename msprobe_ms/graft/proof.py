@@ -1,0 +1,397 @@
+"""The proof: runs of the training with grafts, the gap that each closes, and the verdict.
+
+One round takes the first finding of the comparison and runs the training with the graft of each of its hypotheses,
+until one explains it. That graft stays in all later runs; the next round compares the grafted run with the golden run,
+until the gap is noise. So several independent faults are found one after the other.
+
+| verdict | the graft closes |
+|---|---|
+| proven | at least 90 % of what its finding explains, and grafting everything before it closes less than 5 % |
+| contributes | at least 5 % |
+| no effect | less |
+
+What a finding explains is the gap that remains if all other grafts that were kept stay, and only this one is left out.
+Grafting everything before a finding closes nothing if the comparison found no difference there; otherwise it is run.
+If no finding explains the gap, the calls that differ are halved: everything up to the middle is grafted.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import pairwise
+from math import isfinite
+from pathlib import Path
+
+from msprobe.base.log import logger
+from msprobe.checks.invariants.rows import fingerprint
+from msprobe.compare.locate.finding import Divergence
+from msprobe.store.graft_plan import GraftPlan
+from msprobe.store.record import OUTPUT
+
+from .gap import BIT_EQUAL, Floor, FloorSource, RunGap, closure, closure_of_largest, gap_of, is_bit_equal
+from .hypotheses import (
+    FindingKey,
+    Hypothesis,
+    calls_graft,
+    differing_calls,
+    everything_before,
+    family_of,
+    hypotheses,
+    is_in_place,
+    key_of,
+    of_call,
+    what_of,
+)
+from .plan import Graft, plan_of
+from .runs import Step, Study
+
+PROVEN_CLOSES = 0.9
+"""Share of what a finding explains that a proven graft closes."""
+
+CONTRIBUTES = 0.05
+"""Share from which on a graft has an effect."""
+
+_MAX_FINDINGS = 3
+"""Findings of one comparison that are tried before its calls are halved: the first ones explain most others."""
+
+
+class Verdict(Enum):
+    """The verdict on a graft."""
+
+    PROVEN = "proven"
+    CONTRIBUTES = "contributes"
+    NO_EFFECT = "no effect"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run with a graft.
+
+    hypothesis : the graft that was added to those that were kept before.
+    gap : the gap between this run and the golden run.
+    closes : the share of each measure that it closes, of the gap before it.
+    closed : the same of the largest measure; of a kept graft the share of what its finding explains.
+    before : the share that grafting everything before it closes; None if the budget did not allow to measure it.
+    verdict : the verdict.
+    share : the share of the whole gap that it closes; None if the graft was not kept.
+    is_halving : whether it is one of the runs that halve the calls.
+    """
+
+    hypothesis: Hypothesis
+    gap: RunGap
+    closes: RunGap
+    closed: float
+    before: float | None = 0.0
+    verdict: Verdict = Verdict.NO_EFFECT
+    share: float | None = None
+    is_halving: bool = False
+
+    def judged(self, closed: float, before: float | None) -> "Trial":
+        """Return the trial with the verdict that follows from what it and everything before it close."""
+        if closed >= PROVEN_CLOSES and before is not None and before < CONTRIBUTES:
+            verdict = Verdict.PROVEN
+        else:
+            verdict = Verdict.CONTRIBUTES if closed >= CONTRIBUTES else Verdict.NO_EFFECT
+        return replace(self, closed=closed, before=before, verdict=verdict)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The result.
+
+    study : the comparison of the target with the golden run, before any graft.
+    gap, floor : the gap of the target, and the gap that is noise.
+    trials : all runs in order, with the final verdicts.
+    rest : the gap of the run with all grafts that were kept.
+    runs : the number of runs of the training.
+    is_exhausted : whether the budget ended the search.
+    deviating : how many results before the first graft of the first run differ from those of the target.
+    """
+
+    study: Study
+    gap: RunGap
+    floor: Floor
+    trials: tuple[Trial, ...] = ()
+    rest: RunGap = field(default_factory=RunGap)
+    runs: int = 0
+    is_exhausted: bool = False
+    deviating: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether there is nothing to prove."""
+        return self.gap.is_noise(self.floor)
+
+    @property
+    def kept(self) -> tuple[Trial, ...]:
+        """Return the trials whose grafts were kept."""
+        return tuple(trial for trial in self.trials if trial.share is not None)
+
+    @property
+    def proven(self) -> tuple[Trial, ...]:
+        """Return the trials that are proven."""
+        return tuple(trial for trial in self.trials if trial.verdict is Verdict.PROVEN)
+
+    @property
+    def rest_share(self) -> float:
+        """Return the share of the gap that no kept graft closes; with the shares of these it adds up to 1."""
+        return 1.0 - sum(trial.share or 0.0 for trial in self.kept)
+
+
+class BudgetError(Exception):
+    """No more runs of the training are allowed."""
+
+
+@dataclass
+class _Search:
+    """The state of a search.
+
+    train : runs the training with a plan, and returns the folder of its dump; the text is logged.
+    compare : compares a run with the golden run.
+    """
+
+    study: Study
+    floor: Floor
+    train: Callable[[GraftPlan, str], Path]
+    compare: Callable[[Path], Study]
+    budget: int
+    trials: list[Trial] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)  # of `trials`
+    gaps: list[RunGap] = field(default_factory=list)  # before each kept graft, and after the last one
+    runs: int = 0
+    deviating: int = 0
+
+    def run(self, grafts: Sequence[Graft], what: str) -> tuple[Study, RunGap]:
+        """Run the training with grafts; raise a BudgetError if no run is left."""
+        if self.runs >= self.budget:
+            raise BudgetError
+        self.runs += 1
+        folder = self.train(plan_of(self.study, grafts), f"run {self.runs} of at most {self.budget}: {what}: ")
+        found = self.compare(folder)
+        if self.runs == 1:
+            self.deviating = _deviating(self.study, found, grafts)
+        grafted = {name for graft in grafts for name, _ in graft.values}
+        if self.floor.source is FloorSource.MODEL and is_bit_equal(found, grafted):
+            self.floor = BIT_EQUAL  # a finding at the first call leaves nothing before it that could show this
+        return found, gap_of(found)
+
+    @property
+    def settled(self) -> set[FindingKey]:
+        """Return the findings that the grafts explain that were kept."""
+        return {key for at in self.kept for key in self.trials[at].hypothesis.settles}
+
+    @property
+    def grafts(self) -> list[Graft]:
+        """Return the grafts that were kept."""
+        return [self.trials[at].hypothesis.graft for at in self.kept]
+
+
+def prove(
+    study: Study, floor: Floor, train: Callable[[GraftPlan, str], Path], compare: Callable[[Path], Study], budget: int
+) -> Proof:
+    """Return the proof for the target of a study, in at most `budget` runs.
+
+    `train` runs the training with a plan and returns the folder of its dump, `compare` compares that with the golden.
+    """
+    gap = gap_of(study)
+    search = _Search(study, floor, train, compare, budget, gaps=[gap])
+    if gap.is_noise(floor):
+        _look_for_equal_bits(search)
+    if gap.is_noise(search.floor):
+        return Proof(study, gap, search.floor, rest=gap, runs=search.runs, deviating=search.deviating)
+    is_exhausted = False
+    try:
+        current = study
+        while not search.gaps[-1].is_noise(floor):
+            following = _round(search, current)
+            if following is None:
+                break
+            current = following
+        _leave_one_out(search)
+    except BudgetError:
+        is_exhausted = True
+    _enter_shares(search)
+    rest = search.gaps[-1]
+    return Proof(study, gap, search.floor, tuple(search.trials), rest, search.runs, is_exhausted, search.deviating)
+
+
+def _look_for_equal_bits(search: _Search) -> None:
+    """Run the first hypothesis if the runs may be bitwise equal but for the first finding, whose gap would be noise
+    otherwise."""
+    step, finding = next(search.study.findings, (None, None))
+    if step is None or finding is None or search.floor.source is not FloorSource.MODEL:
+        return
+    if step.comparison.relation.has_other_names or search.gaps[0].is_noise(BIT_EQUAL):
+        return
+    later = [each.step for each in search.study.steps if each.step >= step.step]
+    for hypothesis in hypotheses(step, finding, later)[:1]:
+        search.run([hypothesis.graft], _described(hypothesis))
+
+
+def _round(search: _Search, current: Study) -> Study | None:
+    """Find a graft that explains a finding of a comparison, and keep it; return the comparison of the run with it, None
+    if there is no such graft."""
+    before = search.gaps[-1]
+    for number, (step, finding) in enumerate(_tried(search, current)):
+        later = [each.step for each in current.steps if each.step >= step.step]
+        resolved: list[tuple[int, Study]] = []
+        families = {family_of(search.trials[at].hypothesis.finding) for at in search.kept}
+        for hypothesis in hypotheses(step, finding, later, families):
+            found, gap = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
+            trial = _trial(search, hypothesis, before, gap)
+            search.trials.append(trial.judged(trial.closed, 0.0))
+            is_closed = trial.closed >= PROVEN_CLOSES
+            if is_closed or _is_resolved(search, found, hypothesis):
+                resolved.append((len(search.trials) - 1, found))
+            if is_closed or (resolved and trial.closed >= CONTRIBUTES):
+                break
+        if resolved:  # that which closes most; of several faults one may close nothing alone
+            at, found = max(resolved, key=lambda one: search.trials[one[0]].closed)
+            trial = search.trials[at]
+            search.kept.append(at)
+            search.gaps.append(trial.gap)
+            share = _share_before(search, before, step, finding, is_first=number == 0)
+            search.trials[at] = trial.judged(trial.closed, share)
+            return found
+    return _halved(search, current)
+
+
+def _tried(search: _Search, current: Study) -> Iterator[tuple[Step, Divergence]]:
+    """Return the findings that are tried: the first ones that no earlier round has tried."""
+    known = {key_of(trial.hypothesis.finding) for trial in search.trials} | search.settled
+    number = 0
+    for step, finding in current.findings:
+        if number == _MAX_FINDINGS:
+            return
+        if key_of(finding) not in known:
+            known.add(key_of(finding))
+            number += 1
+            yield step, finding
+
+
+def _trial(search: _Search, hypothesis: Hypothesis, before: RunGap, gap: RunGap) -> Trial:
+    closed = closure_of_largest(before, gap, search.floor)
+    return Trial(hypothesis, gap, closure(before, gap, search.floor), closed)
+
+
+def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
+    """Return whether a run with a graft has the golden's values, and no other finding up to the place of the hypothesis
+    any more."""
+    place, settled = hypothesis.place, search.settled | hypothesis.settles
+    its_step = next((step for step in found.steps if (step.step, step.rank) == place[:2]), None)
+    if its_step is None or not is_in_place(its_step, hypothesis.graft):
+        return False
+    return all(
+        (step.step, step.rank, finding.at) > place or key_of(finding) in settled for step, finding in found.findings
+    )
+
+
+def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergence, *, is_first: bool) -> float | None:
+    """Return the share that grafting everything before a finding closes; 0 if nothing differs there, None if no run is
+    left."""
+    if is_first and not finding.hidden:
+        return 0.0
+    if search.runs >= search.budget:
+        return None
+    graft = everything_before(step, finding)
+    _, gap = search.run([*search.grafts[:-1], graft], f"everything before {finding.name}")
+    return closure_of_largest(before, gap, search.floor)
+
+
+def _halved(search: _Search, current: Study) -> Study | None:
+    """Find the first call up to which grafting all calls closes the gap, and keep its graft if that alone does."""
+    step, finding = next(
+        ((step, finding) for step, finding in current.findings if key_of(finding) not in search.settled), (None, None)
+    )
+    calls = [] if step is None else differing_calls(step)
+    if step is None or finding is None or len(calls) < 2:
+        return None
+    before, low, high = search.gaps[-1], 0, len(calls)
+    share = 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        graft = calls_graft(step, calls[:middle])
+        hypothesis = Hypothesis(f"the first {middle} of {len(calls)} calls", graft, step, finding, middle)
+        _, gap = search.run([*search.grafts, graft], hypothesis.name)
+        trial = _trial(search, hypothesis, before, gap)
+        search.trials.append(replace(trial.judged(trial.closed, 1.0), is_halving=True))
+        if trial.closed >= PROVEN_CLOSES:
+            high = middle
+        else:
+            low, share = middle, trial.closed
+    hypothesis = of_call(step, finding, calls[high - 1])
+    if hypothesis.graft in [trial.hypothesis.graft for trial in search.trials]:
+        return None
+    found, gap = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
+    trial = _trial(search, hypothesis, before, gap)
+    search.trials.append(trial.judged(trial.closed, share))
+    if trial.closed < PROVEN_CLOSES:
+        return None
+    search.kept.append(len(search.trials) - 1)
+    search.gaps.append(gap)
+    return found
+
+
+def _leave_one_out(search: _Search) -> None:
+    """Judge each kept graft by the gap that remains without it, if others were kept after it; one without which nothing
+    remains is not kept."""
+    for number in reversed(range(len(search.kept) - 1)):
+        values = search.grafts[number].values
+        if values and any(values < graft.values for graft in search.grafts[number + 1 :]):  # a later one includes it
+            del search.kept[number], search.gaps[number + 1]
+    last = search.gaps[-1]
+    needless = []
+    for number, at in enumerate(search.kept[:-1]):
+        trial = search.trials[at]
+        if trial.closed >= PROVEN_CLOSES:
+            continue
+        others = [graft for graft in search.grafts if graft is not trial.hypothesis.graft]
+        _, without = search.run(others, f"all but {_described(trial.hypothesis)}")
+        closed = closure_of_largest(without, last, search.floor)
+        search.trials[at] = trial.judged(closed, trial.before)
+        if closed < CONTRIBUTES:
+            needless.append(number)
+    for number, at in enumerate(search.kept):
+        if needless and number > needless[0] and number not in needless:
+            # All calls before it agreed with the grafts that were not needed: they were everything before it.
+            trial = search.trials[at]
+            before = closure_of_largest(search.gaps[needless[0]], search.gaps[number], search.floor)
+            search.trials[at] = trial.judged(trial.closed, before)
+    for number in reversed(needless):
+        del search.kept[number], search.gaps[number + 1]
+
+
+def _enter_shares(search: _Search) -> None:
+    """Enter the share of the whole gap that each kept graft closes, in the order in which they were kept."""
+    sizes = [gap.above(search.floor).largest for gap in search.gaps]
+    for at, (before, after) in zip(search.kept, pairwise(sizes), strict=True):
+        share = 0.0
+        if before != after:
+            share = (before - after) / sizes[0] if isfinite(sizes[0]) else float(before == sizes[0])
+        search.trials[at] = replace(search.trials[at], share=share)
+
+
+def _described(hypothesis: Hypothesis) -> str:
+    others = f" and {hypothesis.number - 1} more" if hypothesis.number > 1 else ""
+    return f"{hypothesis.name}{others} ({', '.join(what.value for what in what_of(hypothesis.graft))})"
+
+
+def _deviating(study: Study, found: Study, grafts: Sequence[Graft]) -> int:
+    """Return how many results of calls before the first grafted call of the first step differ from the target's: the
+    command is not the training of the target, or is not deterministic."""
+    mine, theirs = study.steps[0].comparison.target, found.steps[0].comparison.target
+    if any(graft.parameters and graft.is_in(study.steps[0].step) for graft in grafts):
+        return 0
+    grafted = {name for graft in grafts for name, _ in graft.values}
+    differing = 0
+    for call, name in enumerate(mine.columns.names):
+        if name in grafted or mine.names[call].direction != "forward":
+            break
+        if (other := theirs.place.get(name)) is None:
+            differing += 1
+            continue
+        rows = [list(dump.columns.tensors(at, OUTPUT)) for dump, at in ((mine, call), (theirs, other))]
+        differing += [fingerprint(mine, row) for row in rows[0]] != [fingerprint(theirs, row) for row in rows[1]]
+    if differing:
+        logger.warning("%d results before the first graft differ from those of the target", differing)
+    return differing

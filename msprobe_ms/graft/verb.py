@@ -1,0 +1,149 @@
+"""Prove the cause of a difference: run the training again with values of the golden run in place of single results.
+
+  msprobe graft TARGET GOLDEN -- python train.py
+
+TARGET and GOLDEN are dumps of task tensor; the command is the training of the target, whose PrecisionDebugger collected
+it. Its settings are replaced through the environment, so that the script does not have to be edited. Each run replaces
+the results of one finding of the comparison, and measures how much of the gap between the runs closes. The last line
+has the proven causes. Exit code: 0 nothing to prove, 1 a cause was proven or a gap remains, 2 the command was wrong or
+the training failed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
+from msprobe.options.declaration import EXECUTION, option, positional
+from msprobe.options.groups import JsonAnswer, output_option
+from msprobe.options.kinds import PATH, REST, whole
+from msprobe.training_command import run_training, without_separator
+
+if TYPE_CHECKING:
+    from msprobe.store.graft_plan import GraftPlan
+
+    from .runs import Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(JsonAnswer):
+    """The options of the command."""
+
+    target: Path = positional(PATH, "TARGET", help="the dump of the run under suspicion", zh="待定位侧的 dump")
+    golden: Path = positional(PATH, "GOLDEN", help="the dump of the trusted run", zh="标杆侧的 dump")
+    command: tuple[str, ...] = positional(
+        REST,
+        "-- COMMAND",
+        default=(),
+        help="the training of the target, whose debugger collects; its settings are replaced",
+        zh="待定位侧的训练命令；其中调试器的设置会被替换",
+    )
+    budget: int = option(
+        whole(1),
+        "--budget",
+        metavar="N",
+        default=8,
+        role=EXECUTION,
+        help="at most N runs of the training",
+        zh="最多运行训练 N 次",
+    )
+    noise: Path | None = option(
+        PATH,
+        "--noise",
+        metavar="DIR",
+        help="a repeated golden run, whose gap to the golden is noise",
+        zh="标杆的重复运行；它与标杆的差距即噪声",
+    )
+    output: Path | None = output_option(
+        help="keep plans, settings and dumps of all runs in this folder",
+        zh="把各次运行的计划、设置和 dump 保留在该文件夹",
+    )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the words of the command."""
+        return without_separator(self.command)
+
+    def check(self) -> None:
+        """Raise UsageError without a command."""
+        if not self.words:
+            raise UsageError(translated("give the command of the training after --", "请在 -- 之后给出训练命令"))
+        super().check()
+
+
+def run(options: Options) -> int:
+    """Prove, print, and return the exit code."""
+    from msprobe.findings.document import printed
+    from msprobe.findings.text import printed as printed_lines
+
+    from .gap import floor_of, gap_of
+    from .proof import prove
+    from .report import document, exit_code, lines
+    from .runs import studied
+
+    study = studied(options.target, options.golden)
+    repeated = options.noise
+    floor = floor_of(study, None if repeated is None else lambda: gap_of(studied(repeated, options.golden)))
+    with _folder(options.output) as folder:
+        training = _Training(options.words, study, folder)
+        proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), options.budget)
+        if options.is_json:
+            printed(document(proof, {"runs": str(folder)} if options.output and proof.runs else {}))
+        else:
+            printed_lines(lines(proof))
+    return exit_code(proof)
+
+
+@contextmanager
+def _folder(output: Path | None) -> Iterator[Path]:
+    """Give the folder of the runs; it is removed afterwards unless the user gave it."""
+    if output is None:
+        with TemporaryDirectory(prefix="msprobe-graft-") as temporary:
+            yield Path(temporary).resolve()
+    else:
+        output.mkdir(parents=True, exist_ok=True)
+        yield output.resolve()
+
+
+_SAME = ("level", "rank", "scope", "list")
+"""Settings of the target's collection that a grafted run has too, so that both record the same calls."""
+
+
+class _Training:
+    """Runs of the command, numbered, each in a folder with its plan, settings and dump."""
+
+    def __init__(self, words: tuple[str, ...], study: "Study", folder: Path) -> None:
+        from msprobe.store.reader import find, read_head
+
+        self._words, self._folder, self._number = words, folder, 0
+        first = study.steps[0].comparison.target
+        known = read_head(find(Path(first.where))).settings
+        self._settings = {key: known[key] for key in _SAME if known.get(key)}
+        self._settings["step"] = sorted({step.step for step in study.steps})
+
+    def run(self, plan: "GraftPlan", what: str) -> Path:
+        """Run the training with a plan, and return the folder of its dump."""
+        from msprobe.store.graft_plan import write_plan
+
+        self._number += 1
+        folder = self._folder / f"run_{self._number}"
+        dump, file = folder / "dump", folder / "plan.json"
+        dump.mkdir(parents=True)
+        write_plan(file, plan)
+        values = ["forward", "backward", "inputs", "incoming"]
+        values += ["parameters"] if any(step.parameters for step in plan.steps.values()) else []
+        graft = {"golden": str(file), "calls": ["*"], "what": values, "record": "tensor"}
+        settings = {**self._settings, "task": "graft", "dump_path": str(dump), "graft": graft}
+        run_training(self._words, settings, folder / "settings.json", what)
+        if not any(dump.iterdir()):
+            raise UsageError(
+                translated(
+                    "the command collected nothing: it must call start(), stop() and step() of a PrecisionDebugger",
+                    "该命令没有采集到任何内容：须调用 PrecisionDebugger 的 start()、stop() 和 step()",
+                )
+            )
+        return dump

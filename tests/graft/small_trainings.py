@@ -1,0 +1,62 @@
+"""Dumps of trainings with one module, made by hand: every number that a test asserts follows from here."""
+
+import json
+
+import numpy as np
+
+CELL = "Module.fc.Linear.{}.0"
+LOSS = "Functional.mse_loss.0.{}"
+
+
+def record(folder, name, array, **more):
+    """The record of a tensor whose elements are saved."""
+    array = np.asarray(array, np.float32)
+    (folder / "dump_tensor_data").mkdir(parents=True, exist_ok=True)
+    np.save(folder / "dump_tensor_data" / f"{name}.npy", array)
+    wide = array.astype(np.float64)
+    made = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": list(array.shape)}
+    made |= {"Max": float(wide.max()), "Min": float(wide.min()), "Mean": float(wide.mean())}
+    return made | {"Norm": float(np.sqrt((wide * wide).sum())), "data_name": f"{name}.npy", **more}
+
+
+def write_step(run, step, *, weights, gradients, loss, output=(1.0, 2.0), task="tensor"):
+    """One step: a module with parameters, a loss, their backward calls, and the gradients of the parameters."""
+    folder = run / f"step{step}" / "rank0"
+    forward, backward = CELL.format("forward"), CELL.format("backward")
+    of_loss, of_loss_backward = LOSS.format("forward"), LOSS.format("backward")
+    data = {
+        forward: {
+            "input_args": [record(folder, f"{forward}.input.0", [1.0, 1.0], **{"from": "leaf"})],
+            "input_kwargs": {},
+            "parameters": {k: record(folder, f"{forward}.parameters.{k}", v) for k, v in weights.items()},
+            "output": [record(folder, f"{forward}.output.0", output)],
+        },
+        of_loss: {
+            "input_args": [record(folder, f"{of_loss}.input.0", output, **{"from": f"call {forward}.output.0"})],
+            "input_kwargs": {},
+            "output": [record(folder, f"{of_loss}.output.0", loss)],
+        },
+        of_loss_backward: {
+            "input": [record(folder, f"{of_loss_backward}.input.0", 1.0)],
+            "output": [record(folder, f"{of_loss_backward}.output.0", output)],
+        },
+        backward: {
+            "input": [record(folder, f"{backward}.input.0", output)],
+            "output": [record(folder, f"{backward}.output.0", [0.5, 0.5])],
+        },
+        "Module.fc.Linear.parameters_grad": {
+            k: [record(folder, f"Module.fc.Linear.parameters_grad.{k}", v)] for k, v in gradients.items()
+        },
+    }
+    head = {"task": task, "level": "mix", "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
+    (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": step, "rank": 0}, "data": data}))
+    (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
+    (folder / "stack.json").write_text("{}")
+    return run
+
+
+def write_run(run, losses, weights, gradients, **more):
+    """A run of as many steps as there are losses; `weights` and `gradients` by step."""
+    for step, loss in enumerate(losses):
+        write_step(run, step, weights=weights[step], gradients=gradients[step], loss=loss, **more)
+    return run

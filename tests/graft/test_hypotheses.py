@@ -1,0 +1,73 @@
+"""Which graft tests which finding, of the dumps of trainings whose only change is known (tests/gate/runs)."""
+
+from pathlib import Path
+
+import pytest
+
+from msprobe.findings.catalogue import comparison as kinds
+from msprobe.graft.hypotheses import What, calls_graft, differing_calls, everything_before, hypotheses
+from msprobe.graft.runs import studied
+
+RUNS = Path(__file__).parents[1] / "gate" / "runs"
+
+
+@pytest.fixture(scope="module")
+def of():
+    """`of("eps")`: the hypotheses for the first finding of a variant, with its step and finding."""
+
+    def made(variant):
+        study = studied(RUNS / variant, RUNS / "base")
+        step, finding = next(study.findings)
+        return step, finding, hypotheses(step, finding, [each.step for each in study.steps if each.step >= step.step])
+
+    return made
+
+
+def test_a_call_with_another_argument_is_grafted_forward_and_backward(of):
+    _, finding, found = of("eps")
+    assert finding.kind is kinds.ARGUMENT
+    assert found[0].what == (What.FORWARD, What.BACKWARD)
+    assert {name for name, _ in found[0].graft.values} == {
+        "Functional.layer_norm.0.forward",
+        "Functional.layer_norm.0.backward",
+    }
+    assert found[0].graft.steps is None
+
+
+def test_run_inputs_are_grafted_where_they_are_taken(of):
+    _, finding, found = of("permuted")
+    assert finding.kind is kinds.RUN_INPUTS
+    assert found[0].what == (What.INPUTS,)
+    assert ("Functional.linear.0.forward", "input.0") in found[0].graft.values
+    assert not any("linear.1" in name for name, _ in found[0].graft.values)
+
+
+def test_updates_are_grafted_from_their_step_on(of):
+    step, finding, found = of("still")
+    assert finding.kind is kinds.PARAMETERS
+    assert step.step == 1
+    assert found[0].what == (What.UPDATE,)
+    assert found[0].graft.steps == {1, 2}
+    assert found[0].graft.parameters == {
+        f"{layer}.{name}" for layer in ("first", "norm", "last") for name in ("weight", "bias")
+    }
+
+
+def test_everything_before_a_finding_ends_there(of):
+    step, finding, _ = of("eps")
+    graft = everything_before(step, finding)
+    assert {name for name, _ in graft.values if name.startswith("Functional")} == {"Functional.linear.0.forward"}
+    assert len(graft.parameters) == 6
+    assert graft.steps == {0}
+
+
+def test_the_calls_that_differ_are_in_execution_order(of):
+    step, _, _ = of("eps")
+    found = differing_calls(step)
+    assert found[0] == "Functional.linear.0.forward"  # its gradients differ
+    assert found.index("Functional.layer_norm.0.forward") < found.index("Functional.gelu.0.forward")
+    assert not any(name.startswith("Module") for name in found)
+    assert {name for name, _ in calls_graft(step, found[:1]).values} == {
+        "Functional.linear.0.forward",
+        "Functional.linear.0.backward",
+    }

@@ -1,0 +1,81 @@
+"""Plans: which values of the golden they name, and in which layout."""
+
+import numpy as np
+import pytest
+from small_trainings import LOSS, write_run
+
+from msprobe.compare.match.pairs import View
+from msprobe.graft.plan import INPUTS, OUTPUTS, Graft, _layout, counterparts, plan_of
+from msprobe.graft.runs import studied
+from msprobe.store.graft_plan import GoldenValue
+
+RUN = {
+    "losses": [3.0, 4.0],
+    "weights": [{"weight": [1.0, 1.0]}, {"weight": [1.0, 3.0]}],
+    "gradients": [{"weight": [3.0, 0.0]}, {"weight": [0.0, 4.0]}],
+}
+
+
+@pytest.fixture
+def study(tmp_path):
+    return studied(write_run(tmp_path / "target", **RUN), write_run(tmp_path / "golden", **RUN))
+
+
+def test_the_outputs_of_a_call_in_all_steps(study):
+    name = LOSS.format("forward")
+    plan = plan_of(study, [Graft(frozenset({(name, OUTPUTS)}))])
+    assert set(plan.steps) == {0, 1}
+    for step in plan.steps.values():
+        assert dict(step.calls[name].values) == {"output.0": GoldenValue("output.0")}
+        assert step.calls[name].golden == name
+        assert not step.parameters
+
+
+def test_inputs_are_selected_by_their_place(study):
+    name = LOSS.format("backward")
+    plan = plan_of(study, [Graft(frozenset({(name, "input.0")}), steps=frozenset({1}))])
+    assert set(plan.steps) == {1}
+    assert set(plan.steps[1].calls[name].values) == {"input.0"}
+    every = plan_of(study, [Graft(frozenset({(name, INPUTS), (name, OUTPUTS)}))])
+    assert set(every.steps[0].calls[name].values) == {"input.0", "output.0"}
+
+
+def test_parameters_of_one_step(study):
+    plan = plan_of(study, [Graft(parameters=frozenset({"fc.weight"}), steps=frozenset({0}))])
+    assert set(plan.steps) == {0}
+    assert plan.steps[0].parameters == {"fc.weight": GoldenValue("fc.weight")}
+    assert not plan.steps[0].calls
+
+
+def test_what_the_golden_does_not_have_is_left_out(study):
+    assert not plan_of(study, [Graft(frozenset({("Functional.other.0.forward", OUTPUTS)}))]).steps
+    assert not counterparts(study.steps[0]).has(LOSS.format("forward"), "output.1")
+
+
+@pytest.mark.parametrize(
+    ("view", "theirs", "expected"),
+    [
+        (View(), (4, 6), lambda array: array),
+        (View("", "transpose(1, 0)"), (4, 6), lambda array: array.T),
+        (View("transpose(1, 0)", ""), (4, 6), lambda array: array.T),
+        (View("", "unsqueeze(2)"), (4, 6), lambda array: array[:, :, None]),
+        (View("", "transpose(0, 2, 1) | reshape(2, 12)"), (2, 3, 4), lambda array: array.swapaxes(1, 2).reshape(2, 12)),
+        (View("reshape(2, 12)", "reshape(2, 12)"), (2, 3, 4), lambda array: array),
+    ],
+)
+def test_a_layout_is_a_permutation_and_a_reshape(view, theirs, expected):
+    golden = np.arange(np.prod(theirs)).reshape(theirs)
+    wanted = expected(golden)
+    value = GoldenValue("output.0", *_layout(view, theirs, wanted.shape))
+    assert value.shape(theirs) == wanted.shape
+    np.testing.assert_array_equal(value.laid_out(golden), wanted)
+
+
+def test_another_shape_of_the_same_elements_is_a_reshape():
+    assert _layout(View(), (4, 1), (4,)) == (None, (4,))
+    assert _layout(View(), (4, 1), (5,)) is None
+
+
+@pytest.mark.parametrize("view", [View("", "flip(0)"), View("", "negate"), View("", "slice(0, 0, 2)", True)])
+def test_other_layouts_have_no_value(view):
+    assert _layout(view, (4, 6), (4, 6)) is None

@@ -1,0 +1,124 @@
+"""The verdicts on runs that are given: what a graft closes is decided by the dump that a run leaves."""
+
+from pathlib import Path
+
+import pytest
+from small_trainings import write_run
+
+from msprobe.graft.gap import floor_of
+from msprobe.graft.proof import Verdict, prove
+from msprobe.graft.report import answer_of, exit_code, lines
+from msprobe.graft.runs import studied
+
+RUNS = Path(__file__).parents[1] / "gate" / "runs"
+EPS, BASE = RUNS / "eps", RUNS / "base"
+
+
+@pytest.fixture
+def proof():
+    """`proof(EPS, [run, ...])`: the proof if the runs of the training leave these dumps, and the plans they had."""
+
+    def made(target, left, budget=8):
+        study, plans = studied(target, BASE), []
+
+        def train(plan, what):
+            plans.append(plan)
+            return left[min(len(plans), len(left)) - 1]
+
+        found = prove(study, floor_of(study), train, lambda run: studied(run, BASE), budget)
+        return found, plans
+
+    return made
+
+
+def test_a_graft_after_which_the_runs_are_equal_is_proven(proof):
+    found, plans = proof(EPS, [BASE])
+    (trial,) = found.trials
+    assert (trial.verdict, trial.closed, trial.before, trial.share) == (Verdict.PROVEN, 1.0, 0.0, 1.0)
+    assert (found.runs, found.rest_share, found.deviating) == (1, 0.0, 0)
+    assert set(plans[0].steps) == {0, 1, 2}
+    assert set(plans[0].steps[0].calls) == {"Functional.layer_norm.0.forward", "Functional.layer_norm.0.backward"}
+    answer = answer_of(found)
+    assert (answer.state, answer.first.kind.code, exit_code(found)) == ("differs", "MSP871", 1)
+    assert answer.first.fields["share"] == 1.0
+
+
+def test_a_graft_that_changes_nothing_has_no_effect_and_the_calls_are_halved(proof):
+    found, plans = proof(EPS, [EPS])
+    assert {trial.verdict for trial in found.trials} == {Verdict.NO_EFFECT}
+    assert any(trial.is_halving for trial in found.trials)
+    assert len(plans) == found.runs <= 8
+    assert found.rest_share == 1.0
+    assert [each.kind.code for each in answer_of(found).findings] == ["MSP873"]
+
+
+def test_no_more_runs_than_the_budget(proof):
+    found, plans = proof(EPS, [EPS], budget=2)
+    assert (len(plans), found.runs, found.is_exhausted) == (2, 2, True)
+
+
+def test_equal_runs_have_nothing_to_prove(proof):
+    found, plans = proof(BASE, [BASE])
+    assert found.is_clean
+    assert not plans
+    assert (answer_of(found).state, exit_code(found)) == ("clean", 0)
+    assert list(lines(found))[-1].startswith("nothing to prove")
+
+
+def test_the_table_has_a_row_for_each_run(proof):
+    found, _ = proof(EPS, [BASE])
+    head, none, row, *_ = lines(found)
+    assert head.split() == ["graft", "loss", "gap", "gradient", "gap", "update", "gap", "closure", "verdict"]
+    assert none.startswith("none ")
+    assert row.split()[-5:] == ["0", "0", "0", "100%", "proven"]
+
+
+def test_a_run_that_is_another_training_is_noted(proof, tmp_path):
+    found, _ = proof(EPS, [RUNS / "permuted"])
+    assert found.deviating > 0
+
+
+SMALL = {
+    "losses": [3.0, 4.0],
+    "weights": [{"weight": [1.0, 1.0]}, {"weight": [1.0, 3.0]}],
+    "gradients": [{"weight": [3.0, 0.0]}, {"weight": [0.0, 4.0]}],
+}
+
+
+OUTPUT = {"output": (1.0, 4.0), "gradients": [{"weight": [1.0, 0.0]}, {"weight": [0.0, 4.0]}]}
+LOSS = {"losses": [5.0, 6.0]}
+
+
+def test_of_two_faults_each_is_judged_by_what_remains_without_it(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    both = write_run(tmp_path / "both", **SMALL | OUTPUT | LOSS)
+    left = [write_run(tmp_path / "loss", **SMALL | LOSS), golden, write_run(tmp_path / "output", **SMALL | OUTPUT)]
+    study, plans = studied(both, golden), []
+
+    def train(plan, what):
+        plans.append(plan)
+        return left[len(plans) - 1]
+
+    found = prove(study, floor_of(study), train, lambda run: studied(run, golden), 8)
+    first, second = "Module.fc.Linear.forward.0", "Functional.mse_loss.0.forward"
+    assert [trial.hypothesis.name for trial in found.proven] == [first, second]
+    # The greatest measure is the loss, of which the first fault has no share.
+    assert [trial.share for trial in found.kept] == [0.0, 1.0]
+    assert [trial.closed for trial in found.kept] == [1.0, 1.0]
+    assert sum(trial.share for trial in found.kept) + found.rest_share == pytest.approx(1.0)
+    calls = [set(plan.steps[0].calls) for plan in plans]
+    assert first in calls[0] - calls[2]
+    assert second in calls[1] & calls[2]
+
+
+def test_a_graft_without_which_nothing_remains_is_not_kept(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    harmless = {"output": (1.0, 4.0)}
+    target = write_run(tmp_path / "target", **SMALL | harmless | LOSS)
+    left = iter(
+        [write_run(tmp_path / "loss", **SMALL | LOSS), golden, write_run(tmp_path / "other", **SMALL | harmless)]
+    )
+    study = studied(target, golden)
+    found = prove(study, floor_of(study), lambda plan, what: next(left), lambda run: studied(run, golden), 8)
+    assert [(trial.hypothesis.name, trial.share) for trial in found.kept] == [("Functional.mse_loss.0.forward", 1.0)]
+    assert [trial.verdict for trial in found.trials] == [Verdict.NO_EFFECT, Verdict.PROVEN]
