@@ -325,7 +325,9 @@ def are_initialized_alike(target: Run, samples: Mapping[tuple[int | None, int], 
     first = min((step for step, _ in samples), key=lambda step: step or 0, default=None)
     for (step, rank), of_rank in samples.items():
         dump = target.steps.get(step, {}).get(rank) if step == first else None
-        for name, sample in of_rank.items() if dump is not None else ():
+        if dump is None:
+            continue
+        for name, sample in of_rank.items():
             if name.startswith(PARAMETER.format("")):
                 mine = _parameter(dump, name.removeprefix(PARAMETER.format("")), sample)
                 if mine is None or not _rms(mine - sample.elements) <= _DRAWN * _rms(sample.elements):
