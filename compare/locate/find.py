@@ -497,11 +497,11 @@ class _Walk:
         if event.place in self._comparison.explained:
             return
         if self._has_other_names:
-            if event.key not in self._places and event.place in self._trained_on_one_side:
+            if event.key not in self._places and event.place in trained_on_one_side(self._comparison.pairs):
                 self._add(event, kinds.STRUCTURE, OtherCall(event.side, is_frozen=True), ())
                 self._mark(event.rows, "begins")
             return
-        if event.kind == "parameters_grad" or event.place in self._not_collected:
+        if event.kind == "parameters_grad" or event.place in not_collected(self._comparison.pairs):
             if not self._findings:
                 self._unjudged[event.name] = None
             return
@@ -531,10 +531,6 @@ class _Walk:
         users = (graph.call_of[row] for output in outputs for row in graph.users.get(graph.alias(output), ()))
         found = (self._causes.event_of(event.side, dump.columns.names[call]) for call in users)
         return next((self._unmatched[at] for at in found if at in self._unmatched), None)
-
-    @cached_property
-    def _trained_on_one_side(self) -> set[int]:
-        return trained_on_one_side(self._comparison, self._events)
 
     def _other_call(self, event: Event) -> OtherCall:
         others: dict[str, None] = {}
@@ -617,10 +613,6 @@ class _Walk:
             if gaps := tuple(gap for gap in missing if gap.startswith("input")):
                 return Unclear(Missing.FAILED_INPUTS, gaps)
         return None
-
-    @cached_property
-    def _not_collected(self) -> set[int]:
-        return not_collected(self._comparison, self._events)
 
 
 def _value_of_one_side(judged: Judged) -> tuple[str, str, str]:

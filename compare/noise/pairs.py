@@ -18,7 +18,6 @@ from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.match.fused import SUM, groups
 from msprobe.compare.match.pairs import Ints
@@ -49,8 +48,8 @@ class AlignedGraphs(ABC):
 
     A *row* is a pair of records, a *place* a pair of calls, as the comparison numbers them. `rows` and `calls` convert
     these to the dumps' own numbers, `pair_of` and `place_of` convert back (-1 for none); `unmatched_place` is
-    `place_of` for calls without a counterpart. `innermost` are the pairs of calls that compute something themselves:
-    APIs, and cells inside which nothing is recorded. Subclasses define distances of two tensors: by elements or by
+    `place_of` for calls without a counterpart. `innermost` are the pairs of calls that compute something themselves, in
+    execution order: APIs, and cells inside which nothing is recorded. Subclasses define distances of two tensors: by elements or by
     statistics.
     """
 
@@ -89,15 +88,18 @@ class AlignedGraphs(ABC):
         self.events = events(comparison.pairs)
         self._call_of = comparison.pairs.call_of.data
         self.event_at = {event.place: event for event in self.events}
+        self._order = np.empty(len(self.pairs), np.int64)  # by place: the position in execution order
+        self._order[list(self.event_at)] = np.arange(len(self.events))
+        self._are_matched = np.minimum(*calls) >= 0
         self._name_inner_outputs()
         are_innermost = self._are_innermost().data
-        self.innermost = {
+        self.innermost = dict.fromkeys(
             event
             for event in self.events
             if event.is_matched
             and event.direction
             and (event.kind == "api" or (event.kind == "cell" and are_innermost[event.place]))
-        }
+        )
 
     def _name_inner_outputs(self) -> None:
         """Use the results of a pair of cells as outputs of the calls inside, if these have no counterparts."""
@@ -135,6 +137,27 @@ class AlignedGraphs(ABC):
             has_inside[:-1] |= has_inside[graph.forwards]
             found &= ~has_inside[np.asarray(calls)]
         return found
+
+    # Calls in execution order.
+
+    def in_order(self, places: Ints) -> list[Event]:
+        """Return the calls at some places in execution order."""
+        return [self.events[at] for at in np.sort(self._order[places]).tolist()]
+
+    def events_with(self, rows: NDArray[np.bool_]) -> list[Event]:
+        """Return the pairs of calls that have some of these pairs of records, in execution order."""
+        return self.in_order(np.flatnonzero((calls_with(self.comparison, rows) > 0) & self._are_matched))
+
+    @cached_property
+    def one_sided(self) -> list[Event]:
+        """Return the calls that only one side makes, in execution order."""
+        return self.in_order(np.flatnonzero(~self._are_matched))
+
+    @cached_property
+    def first_with_tensors(self) -> int:
+        """Return the place of the first call that has a pair of tensors; -1 for none."""
+        places = np.unique(self.pairs.call_of[np.asarray(self.are_tensors)])
+        return int(places[np.argmin(self._order[places])]) if len(places) else -1
 
     # Records of calls.
 
@@ -229,16 +252,6 @@ class AlignedGraphs(ABC):
             return False
         name = self.name(row)
         return name.kind == "api" and name.direction == "backward"
-
-    @cached_property
-    def trained_on_one_side(self) -> set[int]:
-        """Return the places of gradients of parameters that only one side trains."""
-        return trained_on_one_side(self.comparison, self.events)
-
-    @cached_property
-    def not_collected(self) -> set[int]:
-        """Return the places of unmatched calls that the other side may also have made."""
-        return not_collected(self.comparison, self.events)
 
     # Dataflow.
 

@@ -6,8 +6,10 @@ path of one side goes through a floating-point dtype with fewer bits than any on
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.compare.core.noise import Rounding
 from msprobe.compare.core.standard import canonical
@@ -37,13 +39,13 @@ def one_sided_roundings(aligned: AlignedGraphs, ancestors: Ancestors) -> dict[in
     found: dict[int, Rounding] = {}
     bits = [_bits_of_looks(graph.columns) for graph in aligned.graphs]
     have_several = [len({one for one in of if one >= 0}) > 1 for of in bits]
-    differing = _with_other_bits(aligned, bits) if aligned.has_other_kernels else set()
-    for event in aligned.events:
+    # Within one framework, a different dtype is an error.
+    differing = aligned.events_with(_have_other_bits(aligned, bits)) if aligned.has_other_kernels else []
+    for event in sorted((*differing, *aligned.one_sided), key=attrgetter("at")):
         if event.direction != "forward":
             continue
         if event.is_matched:
-            # Within one framework, a different dtype is an error.
-            if event.place in differing and event in aligned.innermost:
+            if event in aligned.innermost:
                 found.update((event.place, one) for one in _of_pair(aligned, event.rows))
             continue
         side = _SIDES.index(event.side)
@@ -60,14 +62,16 @@ def _bits_of_looks(columns: Columns) -> list[int]:
     return [MANTISSA.get(canonical(dtype), -1) for _, dtype, _ in columns.looks] or [-1]
 
 
-def _with_other_bits(aligned: AlignedGraphs, bits: Sequence[Sequence[int]]) -> set[int]:
-    """Return the pairs of calls with a pair of tensors that has fewer bits on one side."""
-    rows = np.flatnonzero(aligned.are_tensors)
+def _have_other_bits(aligned: AlignedGraphs, bits: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
+    """Return which pairs of records are tensors with fewer bits on one side."""
+    found = np.array(aligned.are_tensors)
+    rows = np.flatnonzero(found)
     ours, theirs = (
         np.array(known)[np.frombuffer(graph.columns.look, np.int32)[np.asarray(of)[rows]]]
         for known, graph, of in zip(bits, aligned.graphs, aligned.rows, strict=True)
     )
-    return set(aligned.pairs.call_of[rows[(ours != theirs) & (ours >= 0) & (theirs >= 0)]].tolist())
+    found[rows] = (ours != theirs) & (ours >= 0) & (theirs >= 0)
+    return found
 
 
 def _of_pair(aligned: AlignedGraphs, rows: Iterable[int]) -> Iterator[Rounding]:

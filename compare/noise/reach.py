@@ -21,9 +21,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from msprobe.compare.core.noise import ROUNDING, VANISHED, Consequence, NoConsequence, State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.locate.exemptions import trained_on_one_side
 from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
 
 from .grounds import ground_of
@@ -417,12 +420,7 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
     """Yield the pairs of calls where differences originate, in execution order, and whether they reach a result."""
     graph = aligned.graphs[0]
     gradients = _differing_gradients(aligned, states)
-    for event in aligned.events:
-        if not event.is_matched:
-            continue
-        own = [row for row in event.rows if states[row] == State.DIVERGENT]
-        if not own:
-            continue
+    for event, own in _divergences(aligned, states):
         wrong = [row for row in own if not aligned.is_input[row]] or [
             row for row in aligned.outputs(event) if states[row] in DIFFERING
         ]
@@ -436,17 +434,23 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
         )
         # A gradient that only one side has because only that side trains the parameter.
         is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
-        is_live = is_live or (is_of_one_side and bool(aligned.trained_on_one_side))
+        is_live = is_live or (is_of_one_side and bool(trained_on_one_side(aligned.pairs)))
         ends = [at for at in rows if at >= 0]
         # The output of a cell, and that of the call inside.
         yield _Origin(event, tuple(own), (*ends, *map(graph.alias, ends)), is_live)
 
 
+def _divergences(aligned: AlignedGraphs, states: "memoryview[int]") -> Iterator[tuple[Event, list[int]]]:
+    """Yield the pairs of calls with divergent pairs of records, and these, in execution order."""
+    for event in aligned.events_with(np.asarray(states) == State.DIVERGENT):
+        yield event, [row for row in event.rows if states[row] == State.DIVERGENT]
+
+
 def _differing_gradients(aligned: AlignedGraphs, states: "memoryview[int]") -> Mapping[int, Sequence[int]]:
     """Return by place of a pair of backward calls the target's gradients of parameters that differ and come from it."""
     found = defaultdict[int, list[int]](list)
-    for event in aligned.events:
-        for owner in event.owners if event.is_matched else ():
+    for event in aligned.events_with(np.isin(states, DIFFERING)):
+        for owner in event.owners:
             found[owner] += [aligned.rows[0][row] for row in aligned.outputs(event) if states[row] in DIFFERING]
     return found
 
@@ -484,12 +488,8 @@ def _causes_of_unexplained(
     after an origin whose results are not compared, if there is one.
     """
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
-    for event in aligned.events:
-        if not event.is_matched:
-            continue
+    for event in aligned.events_with(np.isin(states, DIFFERING)):
         differing = [row for row in event.rows if states[row] in DIFFERING]
-        if not differing:
-            continue
         is_begun = any(states[row] == State.DIVERGENT for row in differing)
         if not is_begun and _begins_around(aligned, states, event):
             return []
@@ -569,10 +569,7 @@ def consequences(
     own_of: dict[int, list[int]] = {}
     received: dict[int, set[int]] = {}  # by place of pairs that receive only tensors: the target's that diverge
     weighed: list[int] = []
-    for event in aligned.events:
-        own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
-        if not own:
-            continue
+    for event, own in _divergences(aligned, states):
         own_of[event.place] = own
         outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
         ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
@@ -659,8 +656,7 @@ def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
         return False
     if _is_made(aligned, row) or (aligned.count(row) > 1 and _is_one_number(aligned, row)):
         return False
-    first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
-    return bool(first == aligned.pairs.call_of[row])
+    return bool(aligned.first_with_tensors == aligned.pairs.call_of[row])
 
 
 def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
@@ -676,8 +672,8 @@ def _propagate_harmless(
     is_different_inside: Callable[[Event], bool | None],
 ) -> None:
     """Mark the inputs and outputs of cells that are the same tensors as harmless outputs."""
-    for event in aligned.events:
-        for row in event.rows if event.is_matched else ():
+    for event in aligned.events_with(np.asarray(states) == State.PROPAGATED):
+        for row in event.rows:
             if states[row] != State.PROPAGATED:
                 continue
             made = made_of.get(row)

@@ -23,6 +23,7 @@ from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.cross_framework import combined, errors_by_statistics
 from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.store.record import NULL, Record
 
 from .pairs import AlignedGraphs
@@ -195,11 +196,10 @@ class Structure:
         the same tensor."""
         aligned = self._aligned
         found: tuple[dict[int, list[int]], dict[int, list[int]]] = (defaultdict(list), defaultdict(list))
-        for event in aligned.events:
-            if not event.is_matched or event.kind == "api":
-                continue
-            for row in aligned.outputs(event):
-                if aligned.are_tensors[row]:
+        are_outputs = np.asarray(aligned.are_tensors) & ~np.asarray(aligned.is_input)
+        for event in aligned.events_with(are_outputs):
+            for row in event.rows if event.kind != "api" else ():
+                if are_outputs[row]:
                     for side, graph in enumerate(aligned.graphs):
                         if row in aligned.pairs_of(side, at := aligned.rows[side][row]):
                             found[side][graph.alias(at)].append(row)
@@ -246,10 +246,10 @@ def harmless_structure(
     """
     structure = Structure(aligned, states)
     found: dict[int, Reason] = {}
-    left = {*responsible, *aligned.trained_on_one_side, *aligned.not_collected}
+    left = {*responsible, *trained_on_one_side(aligned.pairs), *not_collected(aligned.pairs)}
     gradients: list[Event] = []
-    for event in aligned.events:
-        if event.is_matched or event.place in left or not event.direction:
+    for event in aligned.one_sided:
+        if event.place in left or not event.direction:
             continue
         if event.kind == "parameters_grad":
             gradients.append(event)

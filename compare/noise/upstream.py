@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from msprobe.base import names
 from msprobe.compare.core.noise import ROUNDING, State
 from msprobe.compare.core.reason import Reason, Why
@@ -16,6 +18,7 @@ from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.replay.operations import Kind
 from msprobe.store.record import INPUT, PARAMETERS, TENSOR
 
@@ -74,11 +77,10 @@ class Upstream:
         Used only for calls that one side alone makes.
         """
         aligned, found = self._aligned, (dict[int, tuple[int, State]](), dict[int, tuple[int, State]]())
-        for event in aligned.events:
-            if not event.is_matched or event.direction != "forward":
-                continue
-            for row in event.rows:
-                if not aligned.is_input[row] or not aligned.are_tensors[row]:
+        are_inputs = np.asarray(aligned.is_input) & np.asarray(aligned.are_tensors)
+        for event in aligned.events_with(are_inputs):
+            for row in event.rows if event.direction == "forward" else ():
+                if not are_inputs[row]:
                     continue
                 sides = aligned.rows[0][row], aligned.rows[1][row]
                 state = State.EQUAL if aligned.equal[row] == EQUAL else self._leaf_state(row, sides)
@@ -302,7 +304,7 @@ class Upstream:
         """Return the places of calls that only one side makes, in order."""
         aligned = self._aligned
         found = (aligned.unmatched_place[side].get(call) for side, call in calls)
-        hidden = set[int]() if aligned.has_other_kernels else aligned.not_collected
+        hidden = frozenset[int]() if aligned.has_other_kernels else not_collected(aligned.pairs)
         return tuple(sorted(place for place in found if place is not None and place not in hidden))
 
     def _changes(self, side: int, call: int) -> bool:
@@ -330,13 +332,13 @@ def transparent(
     the calls that lead to a divergence, which are not exempt.
     """
     found: dict[int, Reason] = {}
-    suspects = {*responsible, *aligned.trained_on_one_side}
+    suspects = {*responsible, *trained_on_one_side(aligned.pairs)}
     last = [last_forward(graph) for graph in aligned.graphs]
     has_same_results = have_same_results(aligned)
     forwards: dict[tuple[str, str], Reason] = {}
-    for event in aligned.events:
+    for event in aligned.one_sided:
         reason = aligned.pairs.notes.without.get(event.place)
-        if event.is_matched or (reason is None and event.place in suspects):
+        if reason is None and event.place in suspects:
             continue
         side = 0 if event.side == "target" else 1
         graph, call = aligned.graphs[side], aligned.calls[side][event.place]
@@ -423,14 +425,12 @@ def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Re
     """Return, by row, why a record that only one side's call has is not a difference; not if the call's outputs
     diverge."""
     found: dict[int, Reason] = {}
-    for event in aligned.events:
-        if not event.is_matched:
+    are_unmatched = np.minimum(*aligned.rows) < 0
+    for event in aligned.events_with(are_unmatched):
+        if any(states[row] == State.DIVERGENT for row in aligned.outputs(event)):
             continue
-        rows = [row for row in event.rows if min(aligned.rows[0][row], aligned.rows[1][row]) < 0]
-        if not rows or any(states[row] == State.DIVERGENT for row in aligned.outputs(event)):
-            continue
-        for row in rows:
-            if row in aligned.pairs.notes.partnerless:
+        for row in event.rows:
+            if not are_unmatched[row] or row in aligned.pairs.notes.partnerless:
                 continue  # the reason is known
             if aligned.is_input[row] or not _is_used(aligned, row):
                 found[row] = Reason(Why.OTHER_WAY if aligned.is_input[row] else Why.NOBODY_USES)
