@@ -9,7 +9,7 @@ evidence at outputs), then either kind of evidence:
 `judge` uses:
 
 - before a difference: `upstream`, `unrecorded`, `handed_on`;
-- after it: `reach`, `grounds`, `downstream`;
+- after it: `reach`, `downstream`;
 - calls of one side only: `structure`, `precision`, `lone_leaves`;
 - rounding that no other evidence contradicts: `rounding`, `bounds`.
 

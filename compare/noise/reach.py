@@ -25,11 +25,10 @@ import numpy as np
 
 from msprobe.compare.core.noise import ROUNDING, VANISHED, Consequence, NoConsequence, State
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.dataflow.graph import Graph, traverse
 from msprobe.compare.locate.exemptions import trained_on_one_side
 from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
 
-from .grounds import ground_of
 from .pairs import AlignedGraphs
 
 _RETURNED = (OUTPUT, PARAMETERS_GRAD, DEBUG)
@@ -63,37 +62,28 @@ class _Reach:
 
     def live(self, rows: Iterable[int]) -> set[int]:
         """Return those of some outputs, and of all that their differences reach, whose difference reaches a result."""
-        known = self._nodes_reached(rows)
+        known = list(self._nodes_reached(rows))
         before: dict[_Node, list[_Node]] = defaultdict(list)
         for node in known:
-            for onward in self._onwards[node]:
-                before[onward].append(node)
-        ends = (at for at in known if isinstance(at, int) and not self._onwards[at])
-        waiting: list[_Node] = [at for at in ends if self._is_end(at)]
-        found = set(waiting)
-        while waiting:
-            new = [node for node in before[waiting.pop()] if node not in found]
-            found.update(new)
-            waiting += new
-        return {node for node in found if isinstance(node, int)}
+            for following in self._onwards[node]:
+                before[following].append(node)
+        ends = (at for at in known if isinstance(at, int) and not self._onwards[at] and self._is_end(at))
+        return _rows(traverse(ends, lambda node: before.get(node, ())))
 
     def reached(self, rows: Iterable[int]) -> set[int]:
         """Return the outputs that a difference of some outputs reaches, including these."""
-        return {node for node in self._nodes_reached(rows) if isinstance(node, int)}
+        return _rows(self._nodes_reached(rows))
 
-    def _nodes_reached(self, rows: Iterable[int]) -> set[_Node]:
-        """Return `reached`, with the positions in cells through which a difference reaches them."""
-        waiting: list[_Node] = list(rows)
-        seen = set(waiting)
-        while waiting:
-            node = waiting.pop()
-            if node not in self._onwards:
-                onward = self._onward(node) if isinstance(node, int) else self._of_unrecorded(*node)
-                self._onwards[node] = list(dict.fromkeys(onward))
-            new = [onward for onward in self._onwards[node] if onward not in seen]
-            seen.update(new)
-            waiting += new
-        return seen
+    def _nodes_reached(self, rows: Iterable[int]) -> Iterator[_Node]:
+        """Yield `reached`, with the positions in cells through which a difference reaches them."""
+        return traverse(rows, self._following)
+
+    def _following(self, node: _Node) -> Sequence[_Node]:
+        """Return the nodes that a difference reaches next; they are kept."""
+        if node not in self._onwards:
+            onward = self._onward(node) if isinstance(node, int) else self._of_unrecorded(*node)
+            self._onwards[node] = list(dict.fromkeys(onward))
+        return self._onwards[node]
 
     def consequence(self, begun: Collection[int], alone: Collection[int], others: Collection[int]) -> Consequence:
         """Return the consequence of a difference that begins at the outputs `begun` and alone reaches the outputs
@@ -239,18 +229,14 @@ class _Reach:
         An output that no recorded call uses may lead to every later input that unrecorded code produced, inside the
         cells that see it.
         """
-        graph, waiting = self._graph, list(rows)
-        seen = set(waiting)
-        while waiting:
-            at = waiting.pop()
-            users = graph.users.get(graph.alias(at), ())
-            calls = {graph.call_of[used] for used in users} if users else self._untraced_calls_after(at)
-            if call in calls:
-                return True
-            new = [at for user in calls for at in graph.outputs(user) if at not in seen]
-            seen.update(new)
-            waiting += new
-        return False
+        graph = self._graph
+
+        def users(rows: Iterable[int]) -> Iterator[int]:
+            for at in rows:
+                used = graph.users.get(graph.alias(at), ())
+                yield from map(graph.call_of.__getitem__, used) if used else self._untraced_calls_after(at)
+
+        return call in traverse(users(rows), lambda user: users(graph.outputs(user)))
 
     def _untraced_calls_after(self, row: int) -> set[int]:
         """Return the calls of `_untraced_calls` that follow an output, inside the cells that see it."""
@@ -287,10 +273,9 @@ class _Reach:
     def _onward_of_gradient(self, row: int) -> Iterable[int]:
         """Return the results that follow from an input gradient: those of the backward of the call that produced the
         input."""
-        argument = self._graph.argument(row)
-        kind, made = self._graph.origin(argument) if argument >= 0 else ("unknown", -1)
-        if kind == "call":
-            yield from (at for at in _gradients(self._graph, self._graph.call_of[made]) if self.differs(at))
+        _, back = self._graph.receiver_of_gradient(row)
+        if back >= 0:
+            yield from filter(self.differs, self._graph.outputs(back))
 
     def _is_end(self, row: int) -> bool:
         """Return whether a difference that no recorded call receives is a result where it ends."""
@@ -336,6 +321,10 @@ class _Reach:
             return True
         forward = (at for at in reversed(range(len(graph.names))) if graph.names[at].direction == "forward")
         return call == next(forward, call)
+
+
+def _rows(nodes: Iterable[_Node]) -> set[int]:
+    return {node for node in nodes if isinstance(node, int)}
 
 
 class Leaves(Protocol):
@@ -410,7 +399,7 @@ def dying_out(
         )
         if not causes:
             unshown &= {row for row in unshown if states[row] == State.HARMLESS}
-            grounds = {row: ground_of(aligned, states, row) for row in harmless if row not in unshown}
+            grounds = {row: _ground_of(aligned, states, row) for row in harmless if row not in unshown}
             return DiedOut(grounds, tuple(sorted(unshown)))
         origins = [replace(one, is_live=one.is_live or one in causes) for one in origins]
         states[:] = memoryview(before)
@@ -547,6 +536,37 @@ def _is_shown(
         if left > ROUNDING and left * VANISHED > received:
             return False
     return True
+
+
+def _ground_of(aligned: AlignedGraphs, states: "memoryview[int]", row: int) -> NoConsequence:
+    """Return the reason why the difference of a pair of records is harmless, by the values computed from it."""
+    side = 0 if aligned.rows[0][row] >= 0 else 1
+    graph, pair_of, at = aligned.graphs[side], aligned.pair_of[side], aligned.rows[side][row]
+    is_input = aligned.is_input[row]
+
+    def agrees(record: int) -> bool:
+        return pair_of[record] >= 0 and states[pair_of[record]] in (State.EQUAL, State.NOISE)
+
+    def uses(rows: Iterable[int]) -> Iterator[int]:
+        return (used for one in rows for used in _uses(graph, one))
+
+    returned = list(graph.outputs(graph.call_of[at])) if is_input else [at]
+    if is_input and any(map(agrees, returned)):
+        return NoConsequence.AGREES
+    is_used = is_input
+    for used in traverse(uses(returned), lambda used: uses(graph.outputs(graph.call_of[used]))):
+        if agrees(used) or any(map(agrees, graph.outputs(graph.call_of[used]))):
+            return NoConsequence.AGREES
+        is_used = True
+    return NoConsequence.UNCOMPARED if is_used else NoConsequence.UNUSED
+
+
+def _uses(graph: Graph, row: int) -> Iterable[int]:
+    """Return the records that take an output: inputs of calls, or the incoming gradients of which it is a part."""
+    if graph.names[graph.call_of[row]].direction != "backward":
+        return graph.users.get(graph.alias(row), ())
+    made, back = graph.receiver_of_gradient(row)
+    return graph.incoming(made, back) if back >= 0 else ()
 
 
 MAX_WEIGHED = 32

@@ -174,9 +174,7 @@ class Structure:
     def _uses_of_gradient(self, side: int, row: int) -> Iterator[Consequence]:
         """Yield the consequence of an input gradient of a backward call: that of the gradients to which it is added."""
         graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
-        argument = graph.argument(row)
-        kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
-        back = graph.dump.counterpart(graph.call_of[made], "backward") if kind == "call" else -1
+        made, back = graph.receiver_of_gradient(row)
         if back < 0:
             return
         if self._aligned.place_of[side][back] < 0:

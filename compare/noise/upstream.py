@@ -16,7 +16,7 @@ from msprobe.compare.core.noise import ROUNDING, State
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.dataflow.graph import Graph, traverse
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.replay.operations import Kind
@@ -206,15 +206,10 @@ class Upstream:
         """Return the nearest pairs of records from which a record was computed, and the unmatched calls between."""
         if pairs := self._pairs(side, row):
             return pairs, set()
-        waiting = [self._aligned.graphs[side].call_of[row]]
-        found, calls = set[int](), set(waiting)
-        while waiting:
-            pairs, before = self._step(side, waiting.pop())
-            found |= pairs
-            waiting += before - calls
-            calls |= before
+        last = self._aligned.graphs[side].call_of[row]
+        calls = set(traverse([last], lambda call: self._step(side, call)[1]))
         self.covered.update((side, call) for call in calls)
-        return found, calls
+        return set[int]().union(*(self._step(side, call)[0] for call in calls)), calls
 
     def moved_from(self, side: int, row: int) -> int:
         """Return the pair of tensors whose elements a record has, through calls of one side that only move elements; -1
