@@ -18,6 +18,7 @@ from msprobe.base import names
 from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits
 from msprobe.compare.core.noise import (
+    DIFFERING,
     OPAQUE,
     ROUNDING,
     VANISHED,
@@ -48,7 +49,7 @@ from .exchanges import Exchanges
 from .handed_on import change_on_one_side
 from .operation import STEEP, operation_of, rounds_inside
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
-from .reach import DIFFERING, DiedOut, consequences, dying_out
+from .reach import DiedOut, consequences, dying_out
 from .rounding import is_open, rounding_left, within_rounding
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .summary import summary_of

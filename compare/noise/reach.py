@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from msprobe.compare.core.noise import ROUNDING, VANISHED, Consequence, NoConsequence, State
+from msprobe.compare.core.noise import DIFFERING, ROUNDING, VANISHED, Consequence, NoConsequence, State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph, traverse
 from msprobe.compare.locate.exemptions import trained_on_one_side
@@ -32,8 +32,6 @@ from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
 from .pairs import AlignedGraphs
 
 _RETURNED = (OUTPUT, PARAMETERS_GRAD, DEBUG)
-
-DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 
 _Node = int | tuple[int, int]
 """A row of the target, or a cell (-1: the root) and a position among the calls directly inside it that received results

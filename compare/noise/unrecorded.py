@@ -4,11 +4,10 @@ import math
 from collections.abc import Callable, Iterable
 
 from msprobe.base import names
-from msprobe.compare.core.noise import State
+from msprobe.compare.core.noise import DIFFERING, State
 from msprobe.compare.dataflow.events import Event
 
 from .pairs import AlignedGraphs
-from .reach import DIFFERING
 
 AS_NOISY = 3.0
 """After a divergence, an input of unknown origin is noise up to this multiple of the noise of its cell's inputs."""

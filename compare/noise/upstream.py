@@ -5,28 +5,23 @@ computed from it are compared. The same applies to an argument that only one sid
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from msprobe.base import names
-from msprobe.compare.core.noise import ROUNDING, State
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.noise import DIFFERING, State
 from msprobe.compare.core.standard import family
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.dataflow.graph import Graph, traverse
+from msprobe.compare.dataflow.graph import traverse
 from msprobe.compare.judge.judged import EQUAL
-from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
+from msprobe.compare.locate.exemptions import not_collected
 from msprobe.replay.operations import Kind
-from msprobe.store.record import INPUT, PARAMETERS, TENSOR
+from msprobe.store.record import INPUT, PARAMETERS
 
-from .deviations import ACROSS
-from .lone_leaves import distance_of_statistics, statistics_of
 from .operation import operation_of
 from .pairs import AlignedGraphs
-from .reach import DIFFERING
 
 _RECEIVED = (INPUT, PARAMETERS)
 
@@ -316,126 +311,3 @@ class Upstream:
         """Return whether a call's function returns elements other than those of its inputs."""
         known = operation_of(self._aligned.graphs[side].names[call])
         return known is None or known.kind is not Kind.MOVES
-
-
-def transparent(
-    aligned: AlignedGraphs, covered: Collection[tuple[int, int]], responsible: Collection[int]
-) -> dict[int, Reason]:
-    """Return, by place, why a call that only one side makes is not a difference.
-
-    `covered` are the side and number of the calls whose results lead to a comparison. `responsible` are the places of
-    the calls that lead to a divergence, which are not exempt.
-    """
-    found: dict[int, Reason] = {}
-    suspects = {*responsible, *trained_on_one_side(aligned.pairs)}
-    last = [last_forward(graph) for graph in aligned.graphs]
-    has_same_results = have_same_results(aligned)
-    forwards: dict[tuple[str, str], Reason] = {}
-    for event in aligned.one_sided:
-        reason = aligned.pairs.notes.without.get(event.place)
-        if reason is None and event.place in suspects:
-            continue
-        side = 0 if event.side == "target" else 1
-        graph, call = aligned.graphs[side], aligned.calls[side][event.place]
-        forward = names.counterpart(event.called, "forward")
-        if reason is None and _returns_input(graph, graph.dump.place.get(forward, call)):
-            reason = Reason(Why.PASSED_THROUGH)
-        elif reason is None and event.direction == "backward" and (event.side, forward) in forwards:
-            reason = Reason(Why.OF_FORWARD)
-        if reason is None and event.kind != "parameters_grad":
-            is_covered = (side, call) in covered or _is_returned(aligned, side, call)
-            is_covered = is_covered or (has_same_results and call == last[side])
-            if is_covered or (event.kind == "cell" and call in graph.inside):
-                reason = Reason(Why.COMPARED_LATER)
-            elif event.direction == "backward" or call != last[side]:
-                is_used = any(graph.users.get(graph.alias(row)) for row in graph.outputs(call))
-                reason = Reason(Why.NOT_COMPARED if is_used else Why.NOBODY_USES)
-        if reason is not None:
-            found[event.place] = reason
-            forwards[event.side, event.called] = reason
-    return found
-
-
-def details(
-    aligned: AlignedGraphs, covered: Collection[tuple[int, int]], explained: Mapping[int, Reason]
-) -> Iterator[int]:
-    """Yield the places of calls whose function the other framework does not have, and need not have: a tensor that is
-    computed from them is compared, or they return no tensor. `explained` is the result of `transparent`."""
-    for place, reason in explained.items():
-        if reason.why is Why.NO_COUNTERPART:
-            side = 0 if aligned.calls[0][place] >= 0 else 1
-            call = aligned.calls[side][place]
-            if (side, call) in covered or not aligned.graphs[side].has_outputs(call):
-                yield place
-
-
-def _returns_input(graph: Graph, call: int) -> bool:
-    return graph.names[call].kind == "api" and graph.passes_through(call)
-
-
-def _is_returned(aligned: AlignedGraphs, side: int, call: int) -> bool:
-    """Return whether a call returns the result of a cell around it that has a counterpart."""
-    graph = aligned.graphs[side]
-    made = {graph.alias(row) for row in graph.outputs(call)}
-    returned = (row for cell in graph.around(call) for row in graph.outputs(cell))
-    return any(aligned.pair_of[side][row] >= 0 and graph.alias(row) in made for row in returned)
-
-
-def last_forward(graph: Graph) -> int:
-    """Return the last forward call that computes its result from inputs, not a constant: it may be the loss. -1 if
-    there is none."""
-    for call in range(len(graph.names) - 1, -1, -1):
-        name = graph.names[call]
-        if name.direction == "forward" and call not in graph.inside:
-            known = operation_of(name)
-            if known is None or known.kind is not Kind.CREATES:
-                return call
-    return -1
-
-
-def have_same_results(aligned: AlignedGraphs) -> bool:
-    """Return whether both sides end with unmatched calls that return the same: a loss, written in two ways.
-
-    They agree within the rounding of one call; between two frameworks, within that of a function that they approximate.
-    """
-    ends = [(graph, last_forward(graph)) for graph in aligned.graphs]
-    if any(call < 0 or aligned.place_of[side][call] >= 0 for side, (_, call) in enumerate(ends)):
-        return False
-    rows = [[row for row in graph.outputs(call) if graph.columns.kind[row] == TENSOR] for graph, call in ends]
-    if any(len(found) != 1 for found in rows):
-        return False
-    (graph, _), (other, _) = ends
-    ours, theirs = rows[0][0], rows[1][0]
-    lengths = [
-        [length for length in one.columns.shape(row) or () if length != 1]
-        for one, row in ((graph, ours), (other, theirs))
-    ]
-    if lengths[0] != lengths[1]:
-        return False
-    distance = distance_of_statistics(statistics_of(graph.columns, ours), statistics_of(other.columns, theirs))
-    return distance <= (ACROSS if aligned.has_other_kernels else ROUNDING)
-
-
-def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
-    """Return, by row, why a record that only one side's call has is not a difference; not if the call's outputs
-    diverge."""
-    found: dict[int, Reason] = {}
-    are_unmatched = np.minimum(*aligned.rows) < 0
-    for event in aligned.events_with(are_unmatched):
-        if any(states[row] == State.DIVERGENT for row in aligned.outputs(event)):
-            continue
-        for row in event.rows:
-            if not are_unmatched[row] or row in aligned.pairs.notes.partnerless:
-                continue  # the reason is known
-            if aligned.is_input[row] or not _is_used(aligned, row):
-                found[row] = Reason(Why.OTHER_WAY if aligned.is_input[row] else Why.NOBODY_USES)
-    return found
-
-
-def _is_used(aligned: AlignedGraphs, row: int) -> bool:
-    """Return whether a recorded call uses an output of one side."""
-    for rows, graph in zip(aligned.rows, aligned.graphs, strict=True):
-        at = rows[row]
-        if at >= 0 and graph.columns.kind[at] == TENSOR and graph.users.get(graph.alias(at)):
-            return True
-    return False
