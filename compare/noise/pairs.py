@@ -24,7 +24,7 @@ from msprobe.compare.match.pairs import Ints
 from msprobe.compare.match.records import has_inner_node_gradients
 from msprobe.mapping.transform import parse
 from msprobe.store.reader import load_tensor
-from msprobe.store.record import PARTS, TENSOR, Columns
+from msprobe.store.record import NULL, PARTS, TENSOR, Columns
 
 from .identities import is_sum_of
 from .summary import Summaries
@@ -179,6 +179,16 @@ class AlignedGraphs(ABC):
         return found
 
     @cached_property
+    def with_differing(self) -> bytes:
+        """Return by pair of calls whether it has records that are not bitwise equal."""
+        return self.calls_with(np.asarray(self.equal) != EQUAL)
+
+    @cached_property
+    def records_apis(self) -> bool:
+        """Return whether both sides recorded the calls of APIs."""
+        return all(graph.dump.level in ("L1", "mix") for graph in self.graphs)
+
+    @cached_property
     def _with_other_values(self) -> bytes:
         is_wrong = np.isin(self.comparison.grades, (WARNING, ERROR)) & ~np.asarray(self.are_tensors)
         if not self.has_other_kernels:  # an argument that only one side passes
@@ -285,9 +295,12 @@ class AlignedGraphs(ABC):
             if next(graph.around(call), -1) != self.calls[side][event.place]:
                 yield side, call
 
-    def untraced(self) -> bytes:
-        """Return by row whether it is a pair of tensors that differ and whose origin as an input is in neither dump; a
-        backward call might contain more."""
+    @cached_property
+    def are_untraced(self) -> bytes:
+        """Return by row whether it is a pair of tensors that differ and whose origin as an input is in neither dump; not
+        if backward calls were recorded, as these contain more."""
+        if any(graph.has_backward for graph in self.graphs):
+            return bytes(len(self.equal))
         found: NDArray[np.bool_] = np.asarray(self.are_tensors) & (np.asarray(self.equal) != EQUAL)
         found &= np.asarray(self.grades) != UNJUDGED
         for graph, rows in zip(self.graphs, self.rows, strict=True):
@@ -346,6 +359,14 @@ class AlignedGraphs(ABC):
         sides = zip(self.graphs, self.rows, strict=True)
         origins = [graph.origin(rows[row])[0] for graph, rows in sides if rows[row] >= 0]
         return bool(self.are_tensors[row]) and not {"parameter", "leaf"}.intersection(origins)
+
+    def is_constant_input(self, row: int) -> bool:
+        """Return whether no gradient goes back through an input of a call through which others do: a table, a mask."""
+        for graph, rows in zip(self.graphs, self.rows, strict=True):
+            back = graph.gradient(rows[row])
+            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of[back]):
+                return True
+        return False
 
     def is_whole(self, row: int, parts: Sequence[int]) -> bool:
         """Return whether an incoming gradient of the golden is the sum of these of its records, as far as its mean

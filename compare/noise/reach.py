@@ -16,10 +16,10 @@ Three rules keep this from being assumed:
 import math
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from msprobe.compare.dataflow.graph import Graph, traverse
 from msprobe.compare.locate.exemptions import trained_on_one_side
 from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
 
+from .flow import Flow
+from .outputs import is_different_inside
 from .pairs import AlignedGraphs
 
 _RETURNED = (OUTPUT, PARAMETERS_GRAD, DEBUG)
@@ -39,12 +41,11 @@ of unrecorded operations: everything that such operations compute from there on.
 
 
 class _Reach:
-    """Follows differences over the target's dataflow. `unmatched` are outputs without a counterpart that a difference
-    reaches."""
+    """Follows differences over the target's dataflow, to results that may differ because of them."""
 
-    def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]) -> None:
-        self._aligned, self._graph, self._pair_of = aligned, aligned.graphs[0], aligned.pair_of[0]
-        self._states, self._unmatched = states, unmatched
+    def __init__(self, flow: Flow) -> None:
+        self._aligned, self._graph, self._pair_of = flow.aligned, flow.aligned.graphs[0], flow.aligned.pair_of[0]
+        self._states, self._unmatched = flow.states, flow.unmatched[0]
         self._onwards: dict[_Node, list[_Node]] = {}
         self._of_users: dict[int, list[int]] = {}
 
@@ -325,16 +326,6 @@ def _rows(nodes: Iterable[_Node]) -> set[int]:
     return {node for node in nodes if isinstance(node, int)}
 
 
-class Leaves(Protocol):
-    """Decides whether leaves that differ have an effect."""
-
-    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
-        """Return whether leaves of a pair of calls that differ have no effect on its outputs; None if unknown.
-
-        `rows` are pairs of arguments that no recorded call produced.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class _Origin:
     """A pair of calls where differences originate: `own` are its divergent pairs of records, `rows` the target's
@@ -354,60 +345,45 @@ class DiedOut(NamedTuple):
     unshown: tuple[int, ...] = ()
 
 
-def dying_out(
-    aligned: AlignedGraphs,
-    states: "memoryview[int]",
-    unmatched: Collection[int],
-    made_of: Mapping[int, tuple[int, ...]],
-    is_different_inside: Callable[[Event], bool | None],
-    leaves: Leaves,
-    without_effect: Collection[int] = (),
-) -> DiedOut:
-    """Mark the differences that do not reach a result; return the pairs of records where they originate.
-
-    `unmatched` are outputs, of calls that only the target makes, which a difference reaches. `made_of` has the outputs
-    that are the same tensor as an input. `is_different_inside` returns whether a difference remains inside a pair of
-    cells; None if nothing is recorded there. `leaves` decides which leaves have no effect. `without_effect` are inputs
-    of cells that are known to have no effect, as another cell of the class shows.
-    """
-    reach = _Reach(aligned, states, unmatched)
+def dying_out(flow: Flow) -> DiedOut:
+    """Mark the differences that do not reach a result; return the pairs of records where they originate."""
+    aligned, states, without_effect = flow.aligned, flow.states, flow.unrecorded.rows_without_effect
+    reach = _Reach(flow)
     graph = aligned.graphs[0]
     known = [at for at in range(len(graph.columns)) if graph.columns.part[at] in _RETURNED and reach.differs(at)]
     alive = reach.live(known)
-    origins = list(_origins(aligned, states, reach, alive))
+    origins = list(_origins(flow, reach, alive))
     known_harmless = {one.event for one in origins if all(row in without_effect for row in one.own)}
     origins = [replace(one, is_live=one.is_live and one.event not in known_harmless) for one in origins]
     unshown: set[int] = set()
     for number, origin in enumerate(origins):
         if origin.is_live or not (own := [row for row in origin.own if _is_leaf(aligned, row)]):
             continue
-        shown = _is_shown(aligned, reach, leaves, origin, own)
+        shown = _is_shown(flow, reach, origin, own)
         if shown is None:
             unshown.update(own)
         elif not shown:
             origins[number] = replace(origin, is_live=True)
     before = bytes(states)
     while True:
-        harmless = _mark(aligned, states, reach, origins, known, alive)
+        harmless = _mark(flow, reach, origins, known, alive)
         if not harmless:
             return DiedOut()
-        _propagate_harmless(aligned, states, made_of, is_different_inside)
-        causes = _causes_of_unexplained(
-            aligned, states, reach, [one for one in origins if one.event not in known_harmless]
-        )
+        _propagate_harmless(flow)
+        causes = _causes_of_unexplained(flow, reach, [one for one in origins if one.event not in known_harmless])
         if not causes:
             unshown &= {row for row in unshown if states[row] == State.HARMLESS}
-            grounds = {row: _ground_of(aligned, states, row) for row in harmless if row not in unshown}
+            grounds = {row: _ground_of(flow, row) for row in harmless if row not in unshown}
             return DiedOut(grounds, tuple(sorted(unshown)))
         origins = [replace(one, is_live=one.is_live or one in causes) for one in origins]
         states[:] = memoryview(before)
 
 
-def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
+def _origins(flow: Flow, reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
     """Yield the pairs of calls where differences originate, in execution order, and whether they reach a result."""
-    graph = aligned.graphs[0]
-    gradients = _differing_gradients(aligned, states)
-    for event, own in _divergences(aligned, states):
+    aligned, states, graph = flow.aligned, flow.states, flow.aligned.graphs[0]
+    gradients = _differing_gradients(flow)
+    for event, own in _divergences(flow):
         wrong = [row for row in own if not aligned.is_input[row]] or [
             row for row in aligned.outputs(event) if states[row] in DIFFERING
         ]
@@ -427,14 +403,16 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
         yield _Origin(event, tuple(own), (*ends, *map(graph.alias, ends)), is_live)
 
 
-def _divergences(aligned: AlignedGraphs, states: "memoryview[int]") -> Iterator[tuple[Event, list[int]]]:
+def _divergences(flow: Flow) -> Iterator[tuple[Event, list[int]]]:
     """Yield the pairs of calls with divergent pairs of records, and these, in execution order."""
+    aligned, states = flow.aligned, flow.states
     for event in aligned.events_with(np.asarray(states) == State.DIVERGENT):
         yield event, [row for row in event.rows if states[row] == State.DIVERGENT]
 
 
-def _differing_gradients(aligned: AlignedGraphs, states: "memoryview[int]") -> Mapping[int, Sequence[int]]:
+def _differing_gradients(flow: Flow) -> Mapping[int, Sequence[int]]:
     """Return by place of a pair of backward calls the target's gradients of parameters that differ and come from it."""
+    aligned, states = flow.aligned, flow.states
     found = defaultdict[int, list[int]](list)
     for event in aligned.events_with(np.isin(states, DIFFERING)):
         for owner in event.owners:
@@ -443,15 +421,11 @@ def _differing_gradients(aligned: AlignedGraphs, states: "memoryview[int]") -> M
 
 
 def _mark(
-    aligned: AlignedGraphs,
-    states: "memoryview[int]",
-    reach: _Reach,
-    origins: Sequence[_Origin],
-    known: Sequence[int],
-    alive: set[int],
+    flow: Flow, reach: _Reach, origins: Sequence[_Origin], known: Sequence[int], alive: set[int]
 ) -> tuple[int, ...]:
     """Mark the differences of some origins that die out, and the records that only they reach; return the pairs of
     records of these origins."""
+    aligned, states = flow.aligned, flow.states
     live = [at for origin in origins if origin.is_live for at in origin.rows]
     dead = [at for origin in origins if not origin.is_live for at in origin.rows]
     received = reach.reached(live)
@@ -465,20 +439,19 @@ def _mark(
     return harmless
 
 
-def _causes_of_unexplained(
-    aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, origins: Sequence[_Origin]
-) -> list[_Origin]:
+def _causes_of_unexplained(flow: Flow, reach: _Reach, origins: Sequence[_Origin]) -> list[_Origin]:
     """Return the harmless origins that explain the first remaining difference, if nothing else explains it.
 
     This applies if there is no live origin before it, at the call itself, or at the inputs of a cell around it, or if
     the call also takes a harmless difference. If none of them leads to it along the dataflow, unrecorded code did:
     after an origin whose results are not compared, if there is one.
     """
+    aligned, states = flow.aligned, flow.states
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
     for event in aligned.events_with(np.isin(states, DIFFERING)):
         differing = [row for row in event.rows if states[row] in DIFFERING]
         is_begun = any(states[row] == State.DIVERGENT for row in differing)
-        if not is_begun and _begins_around(aligned, states, event):
+        if not is_begun and _begins_around(flow, event):
             return []
         if is_begun and not any(states[row] == State.HARMLESS for row in event.rows if aligned.is_input[row]):
             return []
@@ -486,22 +459,24 @@ def _causes_of_unexplained(
         call = aligned.calls[0][event.place]
         leading = [origin for origin in before if reach.leads_to(origin.rows, call)]
         return leading or (
-            [] if is_begun else [one for one in before if not _is_followed(aligned, states, one)] or before
+            [] if is_begun else [one for one in before if not _is_followed(flow, one)] or before
         )
     return []
 
 
-def _begins_around(aligned: AlignedGraphs, states: "memoryview[int]", event: Event) -> bool:
+def _begins_around(flow: Flow, event: Event) -> bool:
     """Return whether a difference originates at the inputs or parameters of a cell around a call, which is recorded
     after the calls inside."""
+    aligned, states = flow.aligned, flow.states
     graph, call = aligned.graphs[0], aligned.calls[0][event.place]
     places = (aligned.place_of[0][cell] for cell in graph.around(call))
     rows = (row for place in places if place >= 0 for row in aligned.pairs.rows(place))
     return any(aligned.is_input[row] and states[row] == State.DIVERGENT for row in rows)
 
 
-def _is_followed(aligned: AlignedGraphs, states: "memoryview[int]", origin: _Origin) -> bool:
+def _is_followed(flow: Flow, origin: _Origin) -> bool:
     """Return whether an output of the call where a difference originates was compared."""
+    aligned, states = flow.aligned, flow.states
     outputs = aligned.outputs(origin.event)
     return any(aligned.are_tensors[row] and states[row] != State.UNKNOWN for row in outputs)
 
@@ -516,19 +491,18 @@ def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
     return all(graph.origin(rows[row])[0] != "call" for graph, rows in sides)
 
 
-def _is_shown(
-    aligned: AlignedGraphs, reach: _Reach, leaves: Leaves, origin: _Origin, own: Sequence[int]
-) -> bool | None:
+def _is_shown(flow: Flow, reach: _Reach, origin: _Origin, own: Sequence[int]) -> bool | None:
     """Return whether there is evidence that leaves of a pair of calls that differ have no effect, or that they have
     one; None if there is no evidence.
 
     They have no effect if the outputs are the same within rounding, or if a thousandth of their difference remains
     downstream.
     """
+    aligned = flow.aligned
     outputs = [row for row in aligned.outputs(origin.event) if aligned.are_tensors[row]]
     differing = [aligned.rows[0][row] for row in outputs if reach.differs(aligned.rows[0][row])]
     if not differing:
-        return leaves.is_without_effect(origin.event, own)
+        return flow.outputs.is_without_effect(origin.event, own)
     for at, received in reach.ends_of(differing):
         left = aligned.distance(aligned.pair_of[0][at])
         if left > ROUNDING and left * VANISHED > received:
@@ -536,8 +510,9 @@ def _is_shown(
     return True
 
 
-def _ground_of(aligned: AlignedGraphs, states: "memoryview[int]", row: int) -> NoConsequence:
+def _ground_of(flow: Flow, row: int) -> NoConsequence:
     """Return the reason why the difference of a pair of records is harmless, by the values computed from it."""
+    aligned, states = flow.aligned, flow.states
     side = 0 if aligned.rows[0][row] >= 0 else 1
     graph, pair_of, at = aligned.graphs[side], aligned.pair_of[side], aligned.rows[side][row]
     is_input = aligned.is_input[row]
@@ -571,9 +546,7 @@ MAX_WEIGHED = 32
 """Number of differences whose own consequence is determined; each needs a pass over the dataflow."""
 
 
-def consequences(
-    aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]
-) -> dict[int, Consequence]:
+def consequences(flow: Flow) -> dict[int, Consequence]:
     """Return by place of a pair of calls the consequence of the divergent tensors that it received, unless it is
     certain.
 
@@ -581,13 +554,14 @@ def consequences(
     that computes something else does so with any consequence, and so does one with another argument, unless its effect
     dies out. A mask in two forms is the cause only if there is no other.
     """
-    reach = _Reach(aligned, states, unmatched)
-    gradients = _differing_gradients(aligned, states)
+    aligned, states = flow.aligned, flow.states
+    reach = _Reach(flow)
+    gradients = _differing_gradients(flow)
     seeds: dict[int, list[int]] = {}
     own_of: dict[int, list[int]] = {}
     received: dict[int, set[int]] = {}  # by place of pairs that receive only tensors: the target's that diverge
     weighed: list[int] = []
-    for event, own in _divergences(aligned, states):
+    for event, own in _divergences(flow):
         own_of[event.place] = own
         outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
         ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
@@ -683,20 +657,16 @@ def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
     return all(graph.columns.max[rows[row]] == graph.columns.min[rows[row]] for graph, rows in sides)
 
 
-def _propagate_harmless(
-    aligned: AlignedGraphs,
-    states: "memoryview[int]",
-    made_of: Mapping[int, tuple[int, ...]],
-    is_different_inside: Callable[[Event], bool | None],
-) -> None:
+def _propagate_harmless(flow: Flow) -> None:
     """Mark the inputs and outputs of cells that are the same tensors as harmless outputs."""
+    aligned, states = flow.aligned, flow.states
     for event in aligned.events_with(np.asarray(states) == State.PROPAGATED):
         for row in event.rows:
             if states[row] != State.PROPAGATED:
                 continue
-            made = made_of.get(row)
+            made = flow.made_of.get(row)
             is_own = aligned.is_input[row] or (not aligned.has_other_kernels and aligned.is_judged_itself(row))
-            cell = None if made or is_own else is_different_inside(event)
+            cell = None if made or is_own else is_different_inside(flow, event)
             is_live = any(states[at] in DIFFERING for at in made or ())
             if (made and not is_live) or cell is False:
                 states[row] = State.HARMLESS
