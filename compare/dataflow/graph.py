@@ -212,6 +212,17 @@ class Graph:
             known = self._origins[row] = self._told_origin(row)
         return known
 
+    def is_untraced(self, row: int) -> bool:
+        """Return whether code that was not recorded produced an input of a forward call."""
+        return self.origin(row)[0] in ("unknown", "code")
+
+    @cached_property
+    def untraced_inputs(self) -> dict[int, list[int]]:
+        """Return by forward call, in order, its inputs that `is_untraced`; without calls that have none."""
+        forward = (call for call, name in enumerate(self.names) if name.direction == "forward")
+        found = ((call, [row for row in self.inputs(call) if self.is_untraced(row)]) for call in forward)
+        return {call: rows for call, rows in found if rows}
+
     @cached_property
     def _made_by_content(self) -> "memoryview[int]":
         """Return the result of `_find_made_by_content`, which is computed once for a dump."""

@@ -21,9 +21,6 @@ from .pairs import ERROR, UNJUDGED, WARNING
 AS_NOISY = 3.0
 """After a divergence, an input of unknown origin is noise up to this multiple of the noise of its cell's inputs."""
 
-_UNTRACED = ("unknown", "code")
-"""Origins of tensors that unrecorded code produced."""
-
 _SOME = 0.25
 """Expected number of elements from which on one may be where a derivative jumps."""
 
@@ -359,7 +356,7 @@ def _error_at(flow: Flow, side: int, call: int) -> float:
     """Return `_error_around` of a call that only one side makes, if such operations produced some of its inputs; 0 if
     recorded calls produced all."""
     aligned, graph = flow.aligned, flow.aligned.graphs[side]
-    if not any(graph.origin(row)[0] in _UNTRACED for row in graph.inputs(call)):
+    if not any(map(graph.is_untraced, graph.inputs(call))):
         return 0.0
     for cell in graph.around(call):
         if (place := aligned.place_of[side][cell]) >= 0:
@@ -403,7 +400,7 @@ def _leaf(flow: Flow, event: Event, row: int) -> tuple[str, int, int] | None:
     if not aligned.are_tensors[row]:
         return None
     sides = [(graph, rows[row]) for graph, rows in zip(aligned.graphs, aligned.rows, strict=True)]
-    if any(graph.origin(at)[0] not in _UNTRACED for graph, at in sides):
+    if not all(graph.is_untraced(at) for graph, at in sides):
         return None
     ours, theirs = (graph.numbers[at] for graph, at in sides)
     return None if min(ours, theirs) < 0 else (names.parse(event.name).stem.rpartition(".")[2], ours, theirs)
@@ -418,7 +415,7 @@ def _has_no_effect(flow: Flow, event: Event, leaves: Iterable[tuple[str, int, in
         pair
         for call in graph.below(aligned.calls[0][event.place])
         for row in graph.inputs(call)
-        if graph.origin(row)[0] in _UNTRACED
+        if graph.is_untraced(row)
         and graph.numbers[row] not in handed_on
         and (pair := aligned.pair_of[0][row]) >= 0
     ]

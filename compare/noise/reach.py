@@ -180,9 +180,8 @@ class _Reach:
         """Return by cell (-1: the root) the forward calls directly inside it that received a tensor that differs and
         that no recorded call produced."""
         graph, found = self._graph, defaultdict[int, list[int]](list)
-        for call, name in enumerate(graph.names):
-            received = graph.inputs(call) if name.direction == "forward" else ()
-            if any(self._is_untraced(row) and self.differs(row) for row in received):
+        for call, rows in graph.untraced_inputs.items():
+            if any(map(self.differs, rows)):
                 found[next(graph.around(call), -1)].append(call)
         return found
 
@@ -194,10 +193,6 @@ class _Reach:
             if own := [at for at in graph.outputs(cell) if graph.alias(at) == at and self.differs(at)]:
                 found[cell] = own
         return found
-
-    def _is_untraced(self, row: int) -> bool:
-        """Return whether code that was not recorded produced an input."""
-        return self._graph.origin(row)[0] in ("unknown", "code")
 
     @cached_property
     def _cells_that_take(self) -> Mapping[int, Sequence[int]]:
@@ -247,12 +242,9 @@ class _Reach:
         """Return by cell (-1: the root) the innermost forward calls inside, at any depth, with an input whose origin is
         not recorded."""
         graph, found = self._graph, defaultdict[int, list[int]](list)
-        for call, name in enumerate(graph.names):
-            if name.direction != "forward" or call in graph.inside:
-                continue
-            if any(map(self._is_untraced, graph.inputs(call))):
-                for cell in (*graph.around(call), -1):
-                    found[cell].append(call)
+        for call in graph.untraced_inputs:
+            for cell in (*graph.around(call), -1) if call not in graph.inside else ():
+                found[cell].append(call)
         return found
 
     def _of_user(self, call: int) -> list[int]:

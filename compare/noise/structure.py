@@ -148,10 +148,8 @@ class Structure:
             defaultdict(list),
         )
         for known, graph in zip(found, self._aligned.graphs, strict=True):
-            for call, name in enumerate(graph.names):
-                for row in graph.inputs(call) if name.direction == "forward" else ():
-                    if graph.origin(row)[0] in ("unknown", "code"):
-                        known[next(graph.around(call), -1)].append((call, row))
+            for call, rows in graph.untraced_inputs.items():
+                known[next(graph.around(call), -1)] += ((call, row) for row in rows)
         return found
 
     def _may_be_used_outside(self, graph: Graph, call: int) -> bool:
