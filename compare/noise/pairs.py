@@ -14,7 +14,7 @@ from msprobe.base import names
 from msprobe.base.errors import DumpError
 from msprobe.compare.core.reason import CAUSES, Cause
 from msprobe.compare.core.standard import canonical, family
-from msprobe.compare.dataflow.events import Event, events
+from msprobe.compare.dataflow.events import Event, events, events_by_place
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import GRADES
@@ -87,7 +87,7 @@ class AlignedGraphs(ABC):
         )
         self.events = events(comparison.pairs)
         self._call_of = comparison.pairs.call_of.data
-        self.event_at = {event.place: event for event in self.events}
+        self.event_at = events_by_place(comparison.pairs)
         self._order = np.empty(len(self.pairs), np.int64)  # by place: the position in execution order
         self._order[list(self.event_at)] = np.arange(len(self.events))
         self._are_matched = np.minimum(*calls) >= 0
@@ -109,7 +109,8 @@ class AlignedGraphs(ABC):
         are_open = np.ones(len(rows), bool)
         for graph, pair_of, mine in zip(self.graphs, self.pair_of, self.rows, strict=True):
             are_open &= np.asarray(pair_of)[graph.aliases(np.asarray(mine)[rows])] < 0
-        for row in sorted(rows[are_open].tolist(), key=lambda row: self.event_at[self.pairs.call_of.item(row)].at):
+        rows = rows[are_open]
+        for row in rows[np.argsort(self._order[self.pairs.call_of[rows]], kind="stable")].tolist():
             made = self.makers(row)
             wholes = [self._of_whole[side].get(self.rows[side][row], ()) for side in (0, 1)]
             if all(
