@@ -275,8 +275,8 @@ class _Walk:
         argument = Argument(Difference(place, "error", (reason,)), ArgumentKind.TENSOR)
         self._add(event, kinds.ARGUMENT, argument, ())
         self._mark(event.rows, "begins")
-        for place in constant.places:
-            self._origin.setdefault(self._event_at[place].at, self._origin[event.at])
+        for other in constant.places:
+            self._origin.setdefault(self._event_at[other].at, self._origin[event.at])
 
     def _is_of_stretch(self, seen: Seen) -> bool:
         """Return whether calls without a counterpart lead to the divergence here; the first of them is reported."""

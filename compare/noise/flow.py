@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.limits import Limits
@@ -99,6 +100,11 @@ class Flow:
                 self.greatest[event.direction] = distance
         elif state in DIFFERING:
             self.diverged.add(event.direction)
+
+    def are(self, *states: State) -> NDArray[np.bool_]:
+        """Return which pairs of records have one of these states."""
+        found: NDArray[np.bool_] = np.isin(np.asarray(self.states), states)
+        return found
 
     def rounding(self, row: int) -> float:
         """Return the relative rounding error of one call that writes a tensor; 0 if the runs are bitwise equal."""

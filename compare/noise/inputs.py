@@ -17,7 +17,6 @@ from .leaves import leaf_state
 from .operation import operation_of, rounds_inside
 from .pairs import ERROR, UNJUDGED, WARNING
 
-
 AS_NOISY = 3.0
 """After a divergence, an input of unknown origin is noise up to this multiple of the noise of its cell's inputs."""
 
@@ -124,9 +123,7 @@ def incoming_gradient(flow: Flow, event: Event, row: int) -> State | None:
 def recorded_producer(flow: Flow, event: Event, row: int) -> State | None:
     """A recorded call returned it, on one side at least."""
     aligned = flow.aligned
-    (mine, t), (theirs, g) = (
-        graph.origin(rows[row]) for graph, rows in zip(aligned.graphs, aligned.rows, strict=True)
-    )
+    (mine, t), (theirs, g) = (graph.origin(rows[row]) for graph, rows in zip(aligned.graphs, aligned.rows, strict=True))
     if mine == theirs == "call":
         made = aligned.pair_of[0][t], aligned.pair_of[1][g]
         if made[0] >= 0 and made[0] == made[1]:
@@ -308,8 +305,9 @@ def inherited_state(flow: Flow, row: int, propagated: float, is_unclear: bool = 
 
 
 def _dies_out(flow: Flow, row: int, propagated: float) -> bool:
-    """Return whether differences of inputs, of which `propagated` is the largest, have no effect on a tensor: it differs
-    only by noise, and by much less than they do. In backward, where terms cancel, one side may round to zero."""
+    """Return whether differences of inputs, of which `propagated` is the largest, have no effect on a tensor: it
+    differs only by noise, and by much less than they do. In backward, where terms cancel, one side may round to
+    zero."""
     aligned = flow.aligned
     distance, direction = aligned.distance(row), aligned.direction(row)
     noise = max(ROUNDING, 3 * flow.greatest[direction])
@@ -344,9 +342,9 @@ def note_results(flow: Flow, event: Event) -> None:
 
 
 def _error_around(flow: Flow, event: Event) -> float:
-    """Return the relative error of values that unrecorded operations of the cell around a call may have used: the inputs
-    of the cell, and earlier results of calls directly inside it, as far as that is noise. For a backward call, those of
-    the forward are included."""
+    """Return the relative error of values that unrecorded operations of the cell around a call may have used: the
+    inputs of the cell, and earlier results of calls directly inside it, as far as that is noise. For a backward call,
+    those of the forward are included."""
     cell = _cell_around(flow, event)
     found = _noise_around(flow, cell)
     return max(found, _noise_around(flow, _forward_of(flow, cell))) if event.direction == "backward" else found
@@ -415,9 +413,7 @@ def _has_no_effect(flow: Flow, event: Event, leaves: Iterable[tuple[str, int, in
         pair
         for call in graph.below(aligned.calls[0][event.place])
         for row in graph.inputs(call)
-        if graph.is_untraced(row)
-        and graph.numbers[row] not in handed_on
-        and (pair := aligned.pair_of[0][row]) >= 0
+        if graph.is_untraced(row) and graph.numbers[row] not in handed_on and (pair := aligned.pair_of[0][row]) >= 0
     ]
     return bool(pairs) and not any(flow.states[pair] in DIFFERING for pair in pairs)
 

@@ -31,6 +31,7 @@ from .statistics import AlignedStatistics, StatisticsEvidence
 from .upstream import carry
 from .verdicts import entered, with_harmless_structure
 
+
 def judge_under_noise(
     comparison: Comparison, *, limits: Limits = BUILT_IN, workers: int = 1, is_shown: bool = False
 ) -> Comparison:
@@ -120,7 +121,7 @@ def _entered(flow: Flow) -> Comparison:
         states[list(died_out.harmless)] = State.HARMLESS
     if flow.is_noisy and not flow.limits.is_exact:
         _accept_within_tolerance(flow)
-    diverging = (states == State.DIVERGENT).tolist()
+    diverging = flow.are(State.DIVERGENT).tolist()
     outcomes = [result for side in outputs.replays for result in side.values()]
     noise = Noise(
         states,
@@ -132,7 +133,7 @@ def _entered(flow: Flow) -> Comparison:
         sum(isinstance(a, Replayed) for a in outcomes),
         Counter(a.cause.value for a in outcomes if isinstance(a, NotReplayed)),
         flow.limits,
-        outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
+        outputs.unseen(np.flatnonzero(flow.are(State.NOISE)).tolist()),
         died_out.unshown,
         *_of_one_side(flow),
         consequences(flow) if flow.is_noisy else {},
@@ -158,7 +159,7 @@ def _accept_within_tolerance(flow: Flow) -> None:
         is_input = aligned.is_input[row] and aligned.are_tensors[row] and aligned.direction(row) != "backward"
         return row in flow.evidence or (is_input and leaf_state(flow, row) is not None)
 
-    differing = np.flatnonzero(np.isin(states, DIFFERING)).tolist()
+    differing = np.flatnonzero(flow.are(*DIFFERING)).tolist()
     if not any(map(is_beyond_rounding, differing)):
         np.asarray(states)[differing] = State.NOISE
 

@@ -245,8 +245,7 @@ class ReplayEvidence(OutputEvidence):
         events = [
             event
             for event, _ in self.outputs_that_differ()
-            if event.kind in ("api", "cell")
-            and (aligned.has_other_kernels or aligned.has_other_values(event))
+            if event.kind in ("api", "cell") and (aligned.has_other_kernels or aligned.has_other_values(event))
         ]
         wanted = [Request(1, aligned.calls[1][event.place], aligned.partners(event)) for event in events]
         return {event.place: result for event, result in zip(events, self._outcomes(wanted), strict=True)}

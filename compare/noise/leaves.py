@@ -16,8 +16,8 @@ DRIFT_OF_RUNNING = 5e-4
 
 
 def leaf_state(flow: Flow, row: int) -> State | None:
-    """Return the state of a pair of inputs of a forward call that no recorded call produced on either side; None for any
-    other, and if they may come from code that was not recorded."""
+    """Return the state of a pair of inputs of a forward call that no recorded call produced on either side; None for
+    any other, and if they may come from code that was not recorded."""
     aligned = flow.aligned
     origins = [graph.origin(rows[row])[0] for graph, rows in zip(aligned.graphs, aligned.rows, strict=True)]
     if "call" in origins:

@@ -139,17 +139,15 @@ def judge_call(flow: Flow, event: Event) -> None:
     """Judge a pair of calls: its inputs, then its outputs by the differences in these."""
     aligned, differing = flow.aligned, flow.aligned.with_differing
     if not (
-        differing[event.place]
-        or flow.reordered
-        or any(differing[place] for place in (*event.owners, *event.forwards))
+        differing[event.place] or flow.reordered or any(differing[place] for place in (*event.owners, *event.forwards))
     ):
         return  # its states do not change
     visit = Visit(flow, event)
-    rules, received = (CELL_RULES if is_composed(aligned, event) else CALL_RULES), visit.received
+    received, rules = visit.received, CELL_RULES if is_composed(aligned, event) else CALL_RULES
     for row in event.rows:
         if aligned.is_input[row]:
             continue
-        state = next(state for rule in rules if (state := rule(visit, row)) is not None)
+        state = _state_of_output(rules, visit, row)
         if state == State.DIVERGENT and not (aligned.has_elements or aligned.has_other_kernels):
             flow.stretches.setdefault(row, visit.arranging)
         is_unclear = state == State.DIVERGENT and aligned.may_be_of_inner_node(row)
@@ -162,9 +160,17 @@ def judge_call(flow: Flow, event: Event) -> None:
     note_results(flow, event)
 
 
+def _state_of_output(rules: "tuple[Rule, ...]", visit: Visit, row: int) -> State:
+    """Return the state of an output by the first rule that applies."""
+    for rule in rules:
+        if (state := rule(visit, row)) is not None:
+            return state
+    raise AssertionError("the last rule applies to every output")
+
+
 def _received(flow: Flow, event: Event) -> Received:
-    """Judge the inputs of a pair of calls; return the differences in them, and for a backward call in the records of its
-    forward."""
+    """Judge the inputs of a pair of calls; return the differences in them, and for a backward call in the records of
+    its forward."""
     aligned, is_input = flow.aligned, flow.aligned.is_input
     rows = [row for row in event.rows if is_input[row]]
     if event.owners:

@@ -49,8 +49,8 @@ class AlignedGraphs(ABC):
     A *row* is a pair of records, a *place* a pair of calls, as the comparison numbers them. `rows` and `calls` convert
     these to the dumps' own numbers, `pair_of` and `place_of` convert back (-1 for none); `unmatched_place` is
     `place_of` for calls without a counterpart. `innermost` are the pairs of calls that compute something themselves, in
-    execution order: APIs, and cells inside which nothing is recorded. Subclasses define distances of two tensors: by elements or by
-    statistics.
+    execution order: APIs, and cells inside which nothing is recorded. Subclasses define distances of two tensors: by
+    elements or by statistics.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -298,8 +298,8 @@ class AlignedGraphs(ABC):
 
     @cached_property
     def are_untraced(self) -> bytes:
-        """Return by row whether it is a pair of tensors that differ and whose origin as an input is in neither dump; not
-        if backward calls were recorded, as these contain more."""
+        """Return by row whether it is a pair of tensors that differ and whose origin as an input is in neither dump;
+        not if backward calls were recorded, as these contain more."""
         if any(graph.has_backward for graph in self.graphs):
             return bytes(len(self.equal))
         found: NDArray[np.bool_] = np.asarray(self.are_tensors) & (np.asarray(self.equal) != EQUAL)

@@ -21,8 +21,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from msprobe.compare.core.noise import DIFFERING, ROUNDING, VANISHED, Consequence, NoConsequence, State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph, traverse
@@ -398,7 +396,7 @@ def _origins(flow: Flow, reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
 def _divergences(flow: Flow) -> Iterator[tuple[Event, list[int]]]:
     """Yield the pairs of calls with divergent pairs of records, and these, in execution order."""
     aligned, states = flow.aligned, flow.states
-    for event in aligned.events_with(np.asarray(states) == State.DIVERGENT):
+    for event in aligned.events_with(flow.are(State.DIVERGENT)):
         yield event, [row for row in event.rows if states[row] == State.DIVERGENT]
 
 
@@ -406,7 +404,7 @@ def _differing_gradients(flow: Flow) -> Mapping[int, Sequence[int]]:
     """Return by place of a pair of backward calls the target's gradients of parameters that differ and come from it."""
     aligned, states = flow.aligned, flow.states
     found = defaultdict[int, list[int]](list)
-    for event in aligned.events_with(np.isin(states, DIFFERING)):
+    for event in aligned.events_with(flow.are(*DIFFERING)):
         for owner in event.owners:
             found[owner] += [aligned.rows[0][row] for row in aligned.outputs(event) if states[row] in DIFFERING]
     return found
@@ -440,7 +438,7 @@ def _causes_of_unexplained(flow: Flow, reach: _Reach, origins: Sequence[_Origin]
     """
     aligned, states = flow.aligned, flow.states
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
-    for event in aligned.events_with(np.isin(states, DIFFERING)):
+    for event in aligned.events_with(flow.are(*DIFFERING)):
         differing = [row for row in event.rows if states[row] in DIFFERING]
         is_begun = any(states[row] == State.DIVERGENT for row in differing)
         if not is_begun and _begins_around(flow, event):
@@ -450,9 +448,7 @@ def _causes_of_unexplained(flow: Flow, reach: _Reach, origins: Sequence[_Origin]
         before = [origin for at, origin in dead.items() if at < event.at]
         call = aligned.calls[0][event.place]
         leading = [origin for origin in before if reach.leads_to(origin.rows, call)]
-        return leading or (
-            [] if is_begun else [one for one in before if not _is_followed(flow, one)] or before
-        )
+        return leading or ([] if is_begun else [one for one in before if not _is_followed(flow, one)] or before)
     return []
 
 
@@ -652,7 +648,7 @@ def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
 def _propagate_harmless(flow: Flow) -> None:
     """Mark the inputs and outputs of cells that are the same tensors as harmless outputs."""
     aligned, states = flow.aligned, flow.states
-    for event in aligned.events_with(np.asarray(states) == State.PROPAGATED):
+    for event in aligned.events_with(flow.are(State.PROPAGATED)):
         for row in event.rows:
             if states[row] != State.PROPAGATED:
                 continue

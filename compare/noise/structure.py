@@ -418,7 +418,7 @@ def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Re
     """Return, by row, why a record that only one side's call has is not a difference; not if the call's outputs
     diverge."""
     found: dict[int, Reason] = {}
-    are_unmatched = np.minimum(*aligned.rows) < 0
+    are_unmatched = np.minimum(aligned.pairs.target_rows, aligned.pairs.golden_rows) < 0
     for event in aligned.events_with(are_unmatched):
         if any(states[row] == State.DIVERGENT for row in aligned.outputs(event)):
             continue
