@@ -22,10 +22,10 @@ _DIRECTIONS: tuple[names.Direction, ...] = ("forward", "backward", "")
 class Unrecorded:
     """What operations that were not recorded may have received, by cell of the target (-1: the root).
 
-    `noise` is the greatest relative error of the results of calls directly inside a cell so far, `differing` the cells
-    in which such a result differs by more. `without_effect` are inputs of cells, by the class of the cell and the
-    tensors of both sides, that differ without an effect; `rows_without_effect` are their pairs of records, also at
-    later cells of the class.
+    `noise` is the greatest relative error of the inputs of a cell and of the results of calls directly inside it so
+    far, as far as that is noise; `differing` are the cells in which such a result differs by more. `without_effect` are
+    inputs of cells, by the class of the cell and the tensors of both sides, that differ without an effect;
+    `rows_without_effect` are their pairs of records, also at later cells of the class.
     """
 
     noise: dict[int, float] = field(default_factory=dict)

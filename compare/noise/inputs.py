@@ -39,6 +39,8 @@ def judge_inputs(flow: Flow, event: Event) -> None:
             state = state_of_input(flow, event, row)
             is_elsewhere = state == State.DIVERGENT and is_of_a_block(flow, event, row)
             flow.enter(row, State.ELSEWHERE if is_elsewhere else state, event)
+    if event.kind == "cell":  # unrecorded operations inside may use its inputs
+        _note_noise(flow, flow.aligned.calls[0][event.place], filter(is_input.__getitem__, event.rows))
 
 
 def state_of_input(flow: Flow, event: Event, row: int) -> State:
@@ -335,10 +337,15 @@ def note_results(flow: Flow, event: Event) -> None:
         if found and not has_differing_outputs and _has_no_effect(flow, event, found.values()):
             known.without_effect.update(found.values())
         known.rows_without_effect.update(row for row, leaf in found.items() if leaf in known.without_effect)
-    noise = (row for row in outputs if states[row] == State.NOISE and aligned.are_tensors[row])
-    errors = list(map(aligned.distance, noise))
-    if errors:
-        known.noise[cell] = max(known.noise.get(cell, 0.0), *errors)
+    _note_noise(flow, cell, outputs)
+
+
+def _note_noise(flow: Flow, cell: int, rows: Iterable[int]) -> None:
+    """Note the relative errors of tensors that unrecorded operations of a cell may use, as far as they are noise."""
+    aligned, noise = flow.aligned, flow.unrecorded.noise
+    for row in rows:
+        if flow.states[row] == State.NOISE and aligned.are_tensors[row]:
+            noise[cell] = max(noise.get(cell, 0.0), aligned.distance(row))
 
 
 def _error_around(flow: Flow, event: Event) -> float:
@@ -429,19 +436,15 @@ def _error_of_jumps(flow: Flow, event: Event, row: int) -> float:
 
 def _noise_around(flow: Flow, cell: int) -> float:
     """Return the greatest relative error of the inputs of a cell of the target (-1: the root), and of results of calls
-    in it, as far as it is noise."""
-    aligned, found = flow.aligned, flow.unrecorded.noise.get(cell, 0.0)
-    if cell < 0 or (place := aligned.place_of[0][cell]) < 0:
-        return found
-    # A cell comes after the calls inside it, and its inputs before them.
-    judge_inputs(flow, aligned.event_at[place])
-    received = (row for row in aligned.pairs.rows(place) if aligned.is_input[row])
-    noise = (row for row in received if flow.states[row] == State.NOISE and aligned.are_tensors[row])
-    return max(found, *map(aligned.distance, noise), 0.0)
+    in it so far, as far as it is noise."""
+    if cell >= 0 and (place := flow.aligned.place_of[0][cell]) >= 0:
+        # A cell comes after the calls inside it, and its inputs before them.
+        judge_inputs(flow, flow.aligned.event_at[place])
+    return flow.unrecorded.noise.get(cell, 0.0)
 
 
 def _cell_around(flow: Flow, event: Event) -> int:
-    return next(flow.aligned.graphs[0].around(flow.aligned.calls[0][event.place]), -1)
+    return flow.aligned.graphs[0].dump.parents[flow.aligned.calls[0][event.place]]
 
 
 def _forward_of(flow: Flow, cell: int) -> int:

@@ -416,7 +416,7 @@ def _is_of_diverging_layer(flow: Flow, event: Event) -> bool:
     aligned = flow.aligned
     if not aligned.has_other_kernels or not aligned.has_unmatched_inputs(event):
         return False
-    layer = next(aligned.graphs[0].around(aligned.calls[0][event.place]), -1)
+    layer = aligned.graphs[0].dump.parents[aligned.calls[0][event.place]]
     around = aligned.event_at.get(aligned.place_of[0][layer]) if layer >= 0 else None
     return around is not None and any(
         state_of_input(flow, around, row) == State.DIVERGENT and not is_of_a_block(flow, around, row)

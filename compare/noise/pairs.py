@@ -293,7 +293,7 @@ class AlignedGraphs(ABC):
         """Yield the calls, by side, that computed the result of a pair of cells, without the layer itself."""
         for side, (graph, at) in enumerate(zip(self.graphs, self.makers(row), strict=True)):
             call = graph.call_of[at]
-            if next(graph.around(call), -1) != self.calls[side][event.place]:
+            if graph.dump.parents[call] != self.calls[side][event.place]:
                 yield side, call
 
     @cached_property

@@ -180,7 +180,7 @@ class _Reach:
         graph, found = self._graph, defaultdict[int, list[int]](list)
         for call, rows in graph.untraced_inputs.items():
             if any(map(self.differs, rows)):
-                found[next(graph.around(call), -1)].append(call)
+                found[graph.dump.parents[call]].append(call)
         return found
 
     @cached_property
@@ -306,7 +306,7 @@ class _Reach:
         for cell in graph.around(call):
             if not any(graph.alias(at) == alias for at in graph.outputs(cell)):
                 return False
-        if len(list(graph.outputs(call))) == 1 or next(graph.around(call), -1) < 0:
+        if len(list(graph.outputs(call))) == 1 or graph.dump.parents[call] < 0:
             return True
         forward = (at for at in reversed(range(len(graph.names))) if graph.names[at].direction == "forward")
         return call == next(forward, call)

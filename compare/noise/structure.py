@@ -97,7 +97,7 @@ class Structure:
         """Return the consequence of results that unrecorded operations of the cell around a call may compute from its
         outputs; none if all of them were recorded."""
         graph, pair_of, found = self._aligned.graphs[side], self._aligned.pair_of[side], Consequence.NONE
-        cell = next(graph.around(call), -1)
+        cell = graph.dump.parents[call]
         if cell < 0 or not graph.has_outputs(call):
             return found
         if self._aligned.place_of[side][cell] < 0:
@@ -149,13 +149,13 @@ class Structure:
         )
         for known, graph in zip(found, self._aligned.graphs, strict=True):
             for call, rows in graph.untraced_inputs.items():
-                known[next(graph.around(call), -1)] += ((call, row) for row in rows)
+                known[graph.dump.parents[call]] += ((call, row) for row in rows)
         return found
 
     def _may_be_used_outside(self, graph: Graph, call: int) -> bool:
         """Return whether code outside of all cells may use the results of a call."""
         is_forward = graph.names[call].direction == "forward"
-        return is_forward and next(graph.around(call), -1) < 0 and graph.has_outputs(call)
+        return is_forward and graph.dump.parents[call] < 0 and graph.has_outputs(call)
 
     def _users(self, side: int, row: int) -> Iterator[Consequence]:
         """Yield the consequence of each use of an output of a forward call."""

@@ -242,8 +242,8 @@ def upstream_calls(flow: Flow, event: Event) -> set[tuple[int, int]]:
     inputs = (row for row in event.rows if flow.aligned.is_input[row])
     for side, at, calls in _before_lone_tensors(flow, inputs):
         graph = flow.aligned.graphs[side]
-        layer = next(graph.around(graph.call_of[at]), -1)
-        found |= {(side, call) for call in calls if next(graph.around(call), -1) != layer or layer < 0}
+        layer = graph.dump.parents[graph.call_of[at]]
+        found |= {(side, call) for call in calls if graph.dump.parents[call] != layer or layer < 0}
     return found
 
 
