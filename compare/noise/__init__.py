@@ -6,7 +6,8 @@ what follows from its states), then the rules in the order in which they apply:
 - `inputs`: by the calls that produced an input. `upstream` and `handed_on` search through calls of one side only;
   `leaves`: inputs that no recorded call produced;
 - `outputs`: by the evidence about a call. Its interface is in `evidence`; by replays: `kernels`; by statistics:
-  `summary`, `identities`, `deviations`, `operation` and `statistics`.
+  `summary`, `identities`, `deviations`, `operation` and `statistics`. `exchanges`: results that also depend on inputs
+  of other ranks.
 
 After the pass:
 
