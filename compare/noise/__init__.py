@@ -1,7 +1,7 @@
 """Decide which differences are noise: each call is judged on its own inputs, along the dataflow (explanation/noise.md).
 
-Read `pairs` (two aligned dataflow graphs), `flow` (the state of the pass), `judge` (the pass in execution order, and
-what follows from its states), then the rules in the order in which they apply:
+Read `pairs` (two aligned dataflow graphs), `flow` (the state of the pass), `judge` (the pass in execution order), then
+the rules in the order in which they apply:
 
 - `inputs`: by the calls that produced an input. `upstream` and `handed_on` search through calls of one side only;
   `leaves`: inputs that no recorded call produced;

@@ -1,4 +1,4 @@
-"""The state of the judgement along the dataflow: what is decided so far about each pair of records."""
+"""The state of the judgement along the dataflow: the decisions so far about each pair of records."""
 
 import math
 from collections.abc import Collection
@@ -20,7 +20,7 @@ _DIRECTIONS: tuple[names.Direction, ...] = ("forward", "backward", "")
 
 @dataclass(slots=True)
 class Unrecorded:
-    """What operations that were not recorded may have received, by cell of the target (-1: the root).
+    """The differences that operations which were not recorded may have received, by cell of the target (-1: the root).
 
     `noise` is the greatest relative error of the inputs of a cell and of the results of calls directly inside it so
     far, as far as that is noise; `differing` are the cells in which such a result differs by more. `without_effect` are
@@ -36,15 +36,15 @@ class Unrecorded:
 
 @dataclass(eq=False)
 class Flow:
-    """The states of all pairs of records while calls are judged in execution order, and what later calls need to know.
+    """The states of all pairs of records while calls are judged in execution order, and the data for later calls.
 
     aligned, outputs, limits : the two graphs, the evidence about outputs, and the limits of noise.
     begun : rows of inputs that agree within noise, and are divergences nevertheless: calls of one side change a tensor
         that the other side passes on.
     is_noisy : the two runs are not bitwise equal even if nothing is wrong.
     states : by row, the `State`.
-    are_judged : by row, whether the state is decided; not for inputs and outputs that are equal.
-    have_judged_inputs : by event, whether the states of its inputs are decided.
+    are_judged : by row, whether its state was entered; not if all records of a call are equal.
+    have_judged_inputs : by event, whether the states of its inputs were entered.
     evidence : by row, the numbers that decided.
     made_of : by row of an input or of the result of a cell, the outputs that are the same tensor.
     stretches : by row, the places of the calls of one side that lead to a divergence.

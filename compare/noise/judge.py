@@ -5,7 +5,7 @@ output is judged by the inputs of its own call: by the residual of the replayed 
 ratio of its relative error to that of the inputs. Values that cannot have noise (arguments, the first inputs of the
 run, parameters before the first update, the dataflow itself) must be equal.
 
-The rules are in `inputs` and `outputs`; here is the pass over all calls, and what follows from the states.
+The rules are in `inputs` and `outputs`. This module applies them to all calls, and derives the result from the states.
 """
 
 from collections import Counter, defaultdict
