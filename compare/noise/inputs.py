@@ -34,9 +34,13 @@ def judge_inputs(flow: Flow, event: Event) -> None:
         return
     flow.have_judged_inputs[event.at] = True
     is_input, equal = flow.aligned.is_input, flow.aligned.equal
+    are_untraced = flow.aligned.are_untraced if event.direction != "backward" else None
     for row in event.rows:
         if is_input[row] and (equal[row] != EQUAL or flow.reordered):
-            state = state_of_input(flow, event, row)
+            if are_untraced and are_untraced[row]:  # no other rule applies
+                state = unrecorded_code(flow, event, row)
+            else:
+                state = state_of_input(flow, event, row)
             is_elsewhere = state == State.DIVERGENT and is_of_a_block(flow, event, row)
             flow.enter(row, State.ELSEWHERE if is_elsewhere else state, event)
     if event.kind == "cell":  # unrecorded operations inside may use its inputs
@@ -65,12 +69,6 @@ def is_of_a_block(flow: Flow, event: Event, row: int) -> bool:
 
 
 # The rules.
-
-
-def untraced(flow: Flow, event: Event, row: int) -> State | None:
-    """Neither dump contains its origin, and neither contains backward calls."""
-    is_untraced = event.direction != "backward" and flow.aligned.are_untraced[row]
-    return unrecorded_code(flow, event, row) if is_untraced else None
 
 
 def equal_input(flow: Flow, event: Event, row: int) -> State | None:
@@ -170,7 +168,6 @@ def unrecorded_code(flow: Flow, event: Event, row: int, sum_of: Collection[int] 
 
 
 INPUT_RULES: tuple[Callable[[Flow, Event, int], State | None], ...] = (
-    untraced,
     equal_input,
     argument,
     input_without_verdict,

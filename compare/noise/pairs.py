@@ -299,9 +299,9 @@ class AlignedGraphs(ABC):
     @cached_property
     def are_untraced(self) -> bytes:
         """Return by row whether it is a pair of tensors that differ and whose origin as an input is in neither dump;
-        not if backward calls were recorded, as these contain more."""
+        empty if backward calls were recorded, as these contain more."""
         if any(graph.has_backward for graph in self.graphs):
-            return bytes(len(self.equal))
+            return b""
         found: NDArray[np.bool_] = np.asarray(self.are_tensors) & (np.asarray(self.equal) != EQUAL)
         found &= np.asarray(self.grades) != UNJUDGED
         for graph, rows in zip(self.graphs, self.rows, strict=True):
