@@ -319,6 +319,10 @@ class State(IntEnum):
     ELSEWHERE = 6
 
 
+DIFFERING = (State.PROPAGATED, State.DIVERGENT)
+"""States of pairs of records that differ by more than noise."""
+
+
 class NoConsequence(Enum):
     """Reasons why a difference is harmless."""
 
@@ -457,7 +461,7 @@ class Noise:
 
     def differs(self) -> NDArray[np.bool_]:
         """Return which pairs of records differ by more than noise, by themselves or propagated."""
-        return np.isin(self.states, (State.PROPAGATED, State.DIVERGENT))
+        return np.isin(self.states, DIFFERING)
 
     def diverging(self) -> NDArray[np.bool_]:
         """Return which pairs of records have a difference that originates here."""

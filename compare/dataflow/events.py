@@ -98,6 +98,12 @@ def events(pairs: Pairs) -> list[Event]:
     return found
 
 
+@cached_by_identity
+def events_by_place(pairs: Pairs) -> dict[int, Event]:
+    """Return the calls of `events`, in their order, by their place among the pairs."""
+    return {event.place: event for event in events(pairs)}
+
+
 class _Sides:
     """Keys of calls and the cells around them, on the side whose name a pair of calls has.
 

@@ -14,8 +14,9 @@ inside, and its own use of an input is that of the calls inside. So edges connec
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,21 @@ _UNKNOWN_ORIGIN: tuple[Origin, int] = ("unknown", -1)
 
 _MAX_DEPTH = 256
 """Maximum depth of nested cells that are followed together; a reader cuts deeper ones."""
+
+
+_Node = TypeVar("_Node", bound=Hashable)
+
+
+def traverse(start: Iterable[_Node], following: Callable[[_Node], Iterable[_Node]]) -> Iterator[_Node]:
+    """Yield nodes, and all that follow from them, each once; the last ones that were found come first."""
+    waiting = list(dict.fromkeys(start))
+    seen = set(waiting)
+    while waiting:
+        yield (node := waiting.pop())
+        for one in following(node):
+            if one not in seen:
+                seen.add(one)
+                waiting.append(one)
 
 
 @cached_by_identity
@@ -195,6 +211,17 @@ class Graph:
         if known is None:
             known = self._origins[row] = self._told_origin(row)
         return known
+
+    def is_untraced(self, row: int) -> bool:
+        """Return whether code that was not recorded produced an input of a forward call."""
+        return self.origin(row)[0] in ("unknown", "code")
+
+    @cached_property
+    def untraced_inputs(self) -> dict[int, list[int]]:
+        """Return by forward call, in order, its inputs that `is_untraced`; without calls that have none."""
+        forward = (call for call, name in enumerate(self.names) if name.direction == "forward")
+        found = ((call, [row for row in self.inputs(call) if self.is_untraced(row)]) for call in forward)
+        return {call: rows for call, rows in found if rows}
 
     @cached_property
     def _made_by_content(self) -> "memoryview[int]":
@@ -448,6 +475,13 @@ class Graph:
             if name.direction == "forward" and call not in self.inside and all(map(is_constant, self.inputs(call))):
                 found.add(call)
         return frozenset(found)
+
+    def receiver_of_gradient(self, row: int) -> tuple[int, int]:
+        """Return the output of a forward call that an input gradient is with respect to, and the backward call that
+        receives it; -1 for each that is not recorded."""
+        argument = self.argument(row)
+        kind, made = self.origin(argument) if argument >= 0 else _UNKNOWN_ORIGIN
+        return (made, self.dump.counterpart(self.call_of[made], "backward")) if kind == "call" else (-1, -1)
 
     def incoming(self, made: int, back: int) -> Iterator[int]:
         """Return the incoming gradients of a backward call that are with respect to an innermost output of its

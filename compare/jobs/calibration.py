@@ -33,7 +33,7 @@ from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, UpdateJudgement
 from msprobe.compare.match.user_mapping import user_pairs
 from msprobe.compare.measure.files import Effort
-from msprobe.compare.noise.judge import DRIFT_OF_RUNNING
+from msprobe.compare.noise.leaves import DRIFT_OF_RUNNING
 from msprobe.compare.noise.pairs import is_running_statistic
 from msprobe.compare.request import Request
 from msprobe.compare.workers.run import Lost, run

@@ -2,7 +2,7 @@
 level of the other side does not record, values that no side could collect, gradients that nothing needs or whose sum is
 compared elsewhere."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,28 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
+from msprobe.base.memo import cached_by_identity
 from msprobe.compare.core.exemptions import Scope, Stage, exemptions_of
 from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.core.tensor import Identity, tensor_of
-from msprobe.compare.dataflow.events import Event, events
+from msprobe.compare.dataflow.events import events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, excused
-from msprobe.compare.match.pairs import Ints
+from msprobe.compare.match.pairs import Ints, Pairs
 from msprobe.store.record import GRADIENTS, INPUT, NULL, PARAMETERS, TENSOR, Dump
 
 
-def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[int]:
+@cached_by_identity
+def trained_on_one_side(pairs: Pairs) -> frozenset[int]:
     """Return the places of gradients of parameters whose layer has a counterpart without gradients: there it is frozen,
     or detached.
 
     Not if one side collected no such gradients at all, nor for a weight that several layers share: its gradient may be
     recorded under any of them.
     """
-    unmatched = [event for event in events if event.kind == "parameters_grad" and not event.is_matched]
+    unmatched = [event for event in events(pairs) if event.kind == "parameters_grad" and not event.is_matched]
     if not unmatched:
-        return set()
-    pairs = comparison.pairs
+        return frozenset()
     dumps = pairs.target, pairs.golden
     parsed = [[names.parse(name) for name in dump.columns.names] for dump in dumps]
     paired = (pairs.target_calls >= 0) & (pairs.golden_calls >= 0)
@@ -45,23 +46,24 @@ def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[
         "target": {mine for mine, theirs in known if theirs in owners[1]} if collects[1] else set(),
         "golden": {theirs for mine, theirs in known if mine in owners[0]} if collects[0] else set(),
     }
-    return {event.place for event in unmatched if names.parse(event.called).stem in layers[event.side]}
+    return frozenset(event.place for event in unmatched if names.parse(event.called).stem in layers[event.side])
 
 
-def not_collected(comparison: Comparison, events: Sequence[Event]) -> set[int]:
+@cached_by_identity
+def not_collected(pairs: Pairs) -> frozenset[int]:
     """Return the places of unmatched calls that the other side may also have made: it ran there and was excluded from
     the collection, or calls of its kind were not collected there."""
-    unmatched = [event for event in events if not event.is_matched]
+    unmatched = [event for event in events(pairs) if not event.is_matched]
     if not unmatched:
-        return set()
-    dumps = {"target": comparison.golden, "golden": comparison.target}  # by the side that has the call
+        return frozenset()
+    dumps = {"target": pairs.golden, "golden": pairs.target}  # by the side that has the call
     kinds = {side: {(name.kind, name.direction) for name in other.names} for side, other in dumps.items()}
-    return {
+    return frozenset(
         event.place
         for event in unmatched
         if (event.kind, event.direction) not in kinds[event.side]
         or (event.called in dumps[event.side].construct and event.called not in dumps[event.side].place)
-    }
+    )
 
 
 def _sharing(dump: Dump) -> set[int]:

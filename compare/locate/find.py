@@ -16,7 +16,7 @@ import numpy as np
 from msprobe.base import names
 from msprobe.compare.core.noise import ROUNDING, Consequence, Constant, State
 from msprobe.compare.core.reason import CAUSES, Cause, Reason, TensorLook, Why
-from msprobe.compare.dataflow.events import Event, events
+from msprobe.compare.dataflow.events import Event, events, events_by_place
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
 from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, path_of
 from msprobe.compare.workers.progress import shown
@@ -94,8 +94,8 @@ def _harmless(comparison: Comparison) -> Iterator[Divergence]:
     rows = () if noise is None else (*noise.harmless, *noise.unshown)
     if noise is None or not rows:
         return
-    by_place = {event.place: event for event in events(comparison.pairs)}
-    placed = [(by_place[int(comparison.pairs.call_of[row])], row) for row in rows]
+    event_at = events_by_place(comparison.pairs)
+    placed = [(event_at[int(comparison.pairs.call_of[row])], row) for row in rows]
     for event, row in sorted(placed, key=lambda one: (one[0].at, one[1])):
         judged = comparison.judged(row)
         difference = Difference(path_of(judged.pair.record), judged.grade, judged.verdict.reasons[1:])
@@ -138,7 +138,7 @@ class _Walk:
         self._comparison = comparison
         self._has_other_names = comparison.relation.has_other_names
         self._sides = tuple(comparison.sides.values())
-        self._events = events(comparison.pairs)
+        self._events, self._event_at = events(comparison.pairs), events_by_place(comparison.pairs)
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}
         self._causes = Causes(comparison, self._seen, self._origin)
@@ -275,8 +275,8 @@ class _Walk:
         argument = Argument(Difference(place, "error", (reason,)), ArgumentKind.TENSOR)
         self._add(event, kinds.ARGUMENT, argument, ())
         self._mark(event.rows, "begins")
-        for at in map(self._event_at.__getitem__, constant.places):
-            self._origin.setdefault(at, self._origin[event.at])
+        for other in constant.places:
+            self._origin.setdefault(self._event_at[other].at, self._origin[event.at])
 
     def _is_of_stretch(self, seen: Seen) -> bool:
         """Return whether calls without a counterpart lead to the divergence here; the first of them is reported."""
@@ -286,7 +286,7 @@ class _Walk:
         rows = [row for row in (*seen.inputs, *seen.outputs) if row in noise.stretches]
         if not rows:
             return False
-        first = self._events[min(self._event_at[place] for place in noise.stretches[rows[0]])]
+        first = self._events[min(self._event_at[place].at for place in noise.stretches[rows[0]])]
         if first.at not in self._origin and event.key not in self._places:
             self._add(first, kinds.STRUCTURE, self._other_call(first), self._judged(rows))
             self._mark(first.rows, "begins")
@@ -294,11 +294,6 @@ class _Walk:
         self._places.setdefault(event.key, self._origin[event.at])
         self._mark((*seen.inputs, *seen.outputs), "received")
         return True
-
-    @cached_property
-    def _event_at(self) -> dict[int, int]:
-        """Return the event of each pair of calls by place."""
-        return {event.place: event.at for event in self._events}
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
         event = seen.event
@@ -497,11 +492,11 @@ class _Walk:
         if event.place in self._comparison.explained:
             return
         if self._has_other_names:
-            if event.key not in self._places and event.place in self._trained_on_one_side:
+            if event.key not in self._places and event.place in trained_on_one_side(self._comparison.pairs):
                 self._add(event, kinds.STRUCTURE, OtherCall(event.side, is_frozen=True), ())
                 self._mark(event.rows, "begins")
             return
-        if event.kind == "parameters_grad" or event.place in self._not_collected:
+        if event.kind == "parameters_grad" or event.place in not_collected(self._comparison.pairs):
             if not self._findings:
                 self._unjudged[event.name] = None
             return
@@ -531,10 +526,6 @@ class _Walk:
         users = (graph.call_of[row] for output in outputs for row in graph.users.get(graph.alias(output), ()))
         found = (self._causes.event_of(event.side, dump.columns.names[call]) for call in users)
         return next((self._unmatched[at] for at in found if at in self._unmatched), None)
-
-    @cached_property
-    def _trained_on_one_side(self) -> set[int]:
-        return trained_on_one_side(self._comparison, self._events)
 
     def _other_call(self, event: Event) -> OtherCall:
         others: dict[str, None] = {}
@@ -617,10 +608,6 @@ class _Walk:
             if gaps := tuple(gap for gap in missing if gap.startswith("input")):
                 return Unclear(Missing.FAILED_INPUTS, gaps)
         return None
-
-    @cached_property
-    def _not_collected(self) -> set[int]:
-        return not_collected(self._comparison, self._events)
 
 
 def _value_of_one_side(judged: Judged) -> tuple[str, str, str]:

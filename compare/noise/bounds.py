@@ -24,10 +24,10 @@ def without_verdict(
     out, is still rounding after a call that moves it, negates it, or exchanges it with other ranks.
     """
     found: dict[int, tuple[Reason]] = {}
-    states = noise.states.data
-    for event in aligned.events:
-        for row in event.rows if event.is_matched else ():
-            if states[row] != State.NOISE or aligned.distance(row) <= WIDEST:
+    are_noise = noise.states == State.NOISE
+    for event in aligned.events_with(are_noise):
+        for row in event.rows:
+            if not are_noise[row] or aligned.distance(row) <= WIDEST:
                 continue
             evidence = noise.evidence.get(row)
             if evidence is None and not found.keys().isdisjoint(made_of.get(row, ())):

@@ -4,7 +4,7 @@ bitwise equality."""
 import math
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -59,7 +59,7 @@ class OutputEvidence(ABC):
 
     def __init__(self, aligned: AlignedGraphs) -> None:
         self._aligned = aligned
-        self._innermost = [event for event in aligned.events if event in aligned.innermost]
+        self._innermost = list(aligned.innermost)
         self.crossed: set[int] = set()
         self.replays: Sequence[Mapping[int, ReplayOutcome]] = ({}, {})
         self.judgements = self._judge()
@@ -182,15 +182,6 @@ class OutputEvidence(ABC):
         """Return the kind of an output, by the function or cell."""
         return Kind(stem_of(event), event.direction, output_of(event, self._aligned.path(0, row)))
 
-    def differing(self, event: Event) -> list[int]:
-        """Return the pairs of tensors among the outputs of a pair of calls that differ, and are not those of calls
-        inside."""
-        aligned = self._aligned
-        if not event.is_matched:
-            return []
-        rows = [r for r in aligned.outputs(event) if aligned.equal[r] == DIFFERENT and aligned.are_tensors[r]]
-        return rows if event in aligned.innermost else [r for r in rows if aligned.judged_elsewhere(r) < 0]
-
     def _is_rewritten(self) -> bool:
         """Return whether the results of a call that only one side makes are not bitwise equal, but differ by rounding
         or more."""
@@ -224,11 +215,28 @@ class OutputEvidence(ABC):
         return any(one is not None and not one.is_wrong and one.is_of is not KernelPrecision.OPAQUE for one in known)
 
     @cached_property
-    def _with_differing(self) -> bytes:
-        """Return by pair of calls whether a pair of tensors that it returned differs."""
+    def _are_differing(self) -> NDArray[np.bool_]:
+        """Return which pairs of records are tensors that calls returned and that differ."""
         aligned = self._aligned
         are_differing = (np.asarray(aligned.equal) == DIFFERENT) & np.asarray(aligned.are_tensors)
-        return aligned.calls_with(are_differing & ~np.asarray(aligned.is_input))
+        found: NDArray[np.bool_] = are_differing & ~np.asarray(aligned.is_input)
+        return found
+
+    @cached_property
+    def _with_differing(self) -> bytes:
+        """Return by pair of calls whether a pair of tensors that it returned differs."""
+        return self._aligned.calls_with(self._are_differing)
+
+    def outputs_that_differ(self) -> Iterator[tuple[Event, list[int]]]:
+        """Yield the pairs of calls with outputs that differ, and these, without those of calls inside; in execution
+        order."""
+        aligned = self._aligned
+        for event in aligned.events_with(self._are_differing):
+            rows = [row for row in event.rows if self._are_differing[row]]
+            if event not in aligned.innermost:
+                rows = [row for row in rows if aligned.judged_elsewhere(row) < 0]
+            if rows:
+                yield event, rows
 
     def _find_by_bits(self) -> set[int]:
         aligned = self._aligned

@@ -6,10 +6,10 @@ exchange whose own inputs do not explain its result.
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
+from msprobe.base.memo import cached_by_identity
 from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.noise import DRIFT, OPAQUE
 from msprobe.compare.dataflow.events import Event
@@ -26,49 +26,44 @@ _RECEIVED = "recv"
 _SENT = "send"
 
 
-class Exchanges:
-    """The exchanges of one rank."""
+def explained_by_ranks(
+    aligned: AlignedGraphs, event: Event, row: int, error: float, noise: float
+) -> tuple[float, float]:
+    """Return the relative error of a result of an exchange, and that which the inputs of all ranks explain.
 
-    def __init__(self, aligned: AlignedGraphs) -> None:
-        self._aligned = aligned
+    `error` is that of the inputs of this rank, and `noise` the greatest of this rank so far. Those of the other ranks
+    count up to ten times that, or up to `DRIFT`: a larger one may be a fault of that rank. Without their dumps they are
+    0. Both results are relative to the greatest tensor that takes part, because a sum may cancel out.
+    """
+    word = word_of(event.called)
+    inputs = [at for at in event.rows if aligned.is_input[at] and aligned.are_tensors[at]]
+    own = max((aligned.size(at) for at in inputs), default=0.0) if _RECEIVED not in word else 0.0
+    most = max(OPAQUE * noise, DRIFT)
+    others = [(one, size) for pair in _other_ranks(aligned) for one, size in _contributed(*pair, event.called, word)]
+    if any(one > most for one, _ in others):
+        others = []
+    scale = max([own, aligned.size(row), *(size for _, size in others)])
+    if not scale:
+        return aligned.distance(row), error
+    received = error * own + sum(one * size for one, size in others)
+    return aligned.difference(row) / scale, received / scale
 
-    def explained(self, row: int, event: Event, error: float, noise: float) -> tuple[float, float]:
-        """Return the relative error of a result of an exchange, and that which the inputs of all ranks explain.
 
-        `error` is that of the inputs of this rank, and `noise` the greatest of this rank so far. Those of the other
-        ranks count up to ten times that, or up to `DRIFT`: a larger one may be a fault of that rank. Without their
-        dumps they are 0. Both results are relative to the greatest tensor that takes part, because a sum may cancel
-        out.
-        """
-        aligned = self._aligned
-        word = word_of(event.called)
-        inputs = [at for at in event.rows if aligned.is_input[at] and aligned.are_tensors[at]]
-        own = max((aligned.size(at) for at in inputs), default=0.0) if _RECEIVED not in word else 0.0
-        most = max(OPAQUE * noise, DRIFT)
-        others = [(one, size) for pair in self._others for one, size in _contributed(*pair, event.called, word)]
-        if any(one > most for one, _ in others):
-            others = []
-        scale = max([own, aligned.size(row), *(size for _, size in others)])
-        if not scale:
-            return aligned.distance(row), error
-        received = error * own + sum(one * size for one, size in others)
-        return aligned.difference(row) / scale, received / scale
-
-    @cached_property
-    def _others(self) -> list[tuple[Dump, Dump]]:
-        """Return the dumps of other ranks of this step that both sides have."""
-        target, golden = (Path(side.folder) for side in (self._aligned.pairs.target, self._aligned.pairs.golden))
-        found = []
-        for folder in sorted(target.parent.glob("rank*")):
-            if folder == target or not (golden.parent / folder.name).is_dir():
-                continue
-            try:
-                found.append((read(find(folder)), read(find(golden.parent / folder.name))))
-            except DumpError:  # the comparison of that rank reports it
-                continue
-            if len(found) == _MOST:
-                break
-        return found
+@cached_by_identity
+def _other_ranks(aligned: AlignedGraphs) -> list[tuple[Dump, Dump]]:
+    """Return the dumps of other ranks of this step that both sides have."""
+    target, golden = (Path(side.folder) for side in (aligned.pairs.target, aligned.pairs.golden))
+    found = []
+    for folder in sorted(target.parent.glob("rank*")):
+        if folder == target or not (golden.parent / folder.name).is_dir():
+            continue
+        try:
+            found.append((read(find(folder)), read(find(golden.parent / folder.name))))
+        except DumpError:  # the comparison of that rank reports it
+            continue
+        if len(found) == _MOST:
+            break
+    return found
 
 
 def _contributed(target: Dump, golden: Dump, call: str, word: str) -> Iterator[tuple[float, float]]:

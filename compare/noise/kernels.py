@@ -180,11 +180,11 @@ class ReplayEvidence(OutputEvidence):
         if not self._limits.is_exact:
             self.replays = self._replay()
         crossings = {} if self._limits.is_exact else self._cross()
-        for event in aligned.events:
+        for event, rows in self.outputs_that_differ():
             outcomes = [
                 replays.get(calls[event.place]) for replays, calls in zip(self.replays, aligned.calls, strict=True)
             ]
-            for row in self.differing(event):
+            for row in rows:
                 own, keys = math.nan, self._keys(aligned.rows[0][row], aligned.rows[1][row])
                 found = residuals(crossings.get(event.place), outcomes[1], *keys, ())
                 if found is not None:
@@ -224,10 +224,10 @@ class ReplayEvidence(OutputEvidence):
         """Return by side and call the replays of the calls whose outputs differ."""
         aligned = self._aligned
         calls = set[tuple[int, int]]()
-        for event in aligned.events:
-            for row in self.differing(event):
-                if aligned.has_other_kernels:
-                    calls |= {(side, aligned.calls[side][event.place]) for side in (0, 1)}
+        for event, rows in self.outputs_that_differ():
+            if aligned.has_other_kernels:
+                calls |= {(side, aligned.calls[side][event.place]) for side in (0, 1)}
+            for row in rows:
                 makers = enumerate(aligned.makers(row))
                 calls |= {(side, aligned.graphs[side].call_of[at]) for side, at in makers}
         ordered = sorted(calls)
@@ -244,10 +244,8 @@ class ReplayEvidence(OutputEvidence):
         aligned = self._aligned
         events = [
             event
-            for event in aligned.events
-            if event.kind in ("api", "cell")
-            and self.differing(event)
-            and (aligned.has_other_kernels or aligned.has_other_values(event))
+            for event, _ in self.outputs_that_differ()
+            if event.kind in ("api", "cell") and (aligned.has_other_kernels or aligned.has_other_values(event))
         ]
         wanted = [Request(1, aligned.calls[1][event.place], aligned.partners(event)) for event in events]
         return {event.place: result for event, result in zip(events, self._outcomes(wanted), strict=True)}

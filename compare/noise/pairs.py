@@ -14,18 +14,17 @@ from msprobe.base import names
 from msprobe.base.errors import DumpError
 from msprobe.compare.core.reason import CAUSES, Cause
 from msprobe.compare.core.standard import canonical, family
-from msprobe.compare.dataflow.events import Event, events
+from msprobe.compare.dataflow.events import Event, events, events_by_place
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.match.fused import SUM, groups
 from msprobe.compare.match.pairs import Ints
 from msprobe.compare.match.records import has_inner_node_gradients
 from msprobe.mapping.transform import parse
 from msprobe.store.reader import load_tensor
-from msprobe.store.record import PARTS, TENSOR, Columns
+from msprobe.store.record import NULL, PARTS, TENSOR, Columns
 
 from .identities import is_sum_of
 from .summary import Summaries
@@ -49,9 +48,9 @@ class AlignedGraphs(ABC):
 
     A *row* is a pair of records, a *place* a pair of calls, as the comparison numbers them. `rows` and `calls` convert
     these to the dumps' own numbers, `pair_of` and `place_of` convert back (-1 for none); `unmatched_place` is
-    `place_of` for calls without a counterpart. `innermost` are the pairs of calls that compute something themselves:
-    APIs, and cells inside which nothing is recorded. Subclasses define distances of two tensors: by elements or by
-    statistics.
+    `place_of` for calls without a counterpart. `innermost` are the pairs of calls that compute something themselves, in
+    execution order: APIs, and cells inside which nothing is recorded. Subclasses define distances of two tensors: by
+    elements or by statistics.
     """
 
     def __init__(self, comparison: Comparison) -> None:
@@ -88,16 +87,19 @@ class AlignedGraphs(ABC):
         )
         self.events = events(comparison.pairs)
         self._call_of = comparison.pairs.call_of.data
-        self.event_at = {event.place: event for event in self.events}
+        self.event_at = events_by_place(comparison.pairs)
+        self._order = np.empty(len(self.pairs), np.int64)  # by place: the position in execution order
+        self._order[list(self.event_at)] = np.arange(len(self.events))
+        self._are_matched = np.minimum(*calls) >= 0
         self._name_inner_outputs()
         are_innermost = self._are_innermost().data
-        self.innermost = {
+        self.innermost = dict.fromkeys(
             event
             for event in self.events
             if event.is_matched
             and event.direction
             and (event.kind == "api" or (event.kind == "cell" and are_innermost[event.place]))
-        }
+        )
 
     def _name_inner_outputs(self) -> None:
         """Use the results of a pair of cells as outputs of the calls inside, if these have no counterparts."""
@@ -107,7 +109,8 @@ class AlignedGraphs(ABC):
         are_open = np.ones(len(rows), bool)
         for graph, pair_of, mine in zip(self.graphs, self.pair_of, self.rows, strict=True):
             are_open &= np.asarray(pair_of)[graph.aliases(np.asarray(mine)[rows])] < 0
-        for row in sorted(rows[are_open].tolist(), key=lambda row: self.event_at[self.pairs.call_of.item(row)].at):
+        rows = rows[are_open]
+        for row in rows[np.argsort(self._order[self.pairs.call_of[rows]], kind="stable")].tolist():
             made = self.makers(row)
             wholes = [self._of_whole[side].get(self.rows[side][row], ()) for side in (0, 1)]
             if all(
@@ -136,6 +139,27 @@ class AlignedGraphs(ABC):
             found &= ~has_inside[np.asarray(calls)]
         return found
 
+    # Calls in execution order.
+
+    def in_order(self, places: Ints) -> list[Event]:
+        """Return the calls at some places in execution order."""
+        return [self.events[at] for at in np.sort(self._order[places]).tolist()]
+
+    def events_with(self, rows: NDArray[np.bool_]) -> list[Event]:
+        """Return the pairs of calls that have some of these pairs of records, in execution order."""
+        return self.in_order(np.flatnonzero((calls_with(self.comparison, rows) > 0) & self._are_matched))
+
+    @cached_property
+    def one_sided(self) -> list[Event]:
+        """Return the calls that only one side makes, in execution order."""
+        return self.in_order(np.flatnonzero(~self._are_matched))
+
+    @cached_property
+    def first_with_tensors(self) -> int:
+        """Return the place of the first call that has a pair of tensors; -1 for none."""
+        places = np.unique(self.pairs.call_of[np.asarray(self.are_tensors)])
+        return int(places[np.argmin(self._order[places])]) if len(places) else -1
+
     # Records of calls.
 
     def calls_with(self, rows: NDArray[np.bool_]) -> bytes:
@@ -154,6 +178,16 @@ class AlignedGraphs(ABC):
         for place in event.forwards:
             found += self.pairs.rows(place)
         return found
+
+    @cached_property
+    def with_differing(self) -> bytes:
+        """Return by pair of calls whether it has records that are not bitwise equal."""
+        return self.calls_with(np.asarray(self.equal) != EQUAL)
+
+    @cached_property
+    def records_apis(self) -> bool:
+        """Return whether both sides recorded the calls of APIs."""
+        return all(graph.dump.level in ("L1", "mix") for graph in self.graphs)
 
     @cached_property
     def _with_other_values(self) -> bytes:
@@ -230,16 +264,6 @@ class AlignedGraphs(ABC):
         name = self.name(row)
         return name.kind == "api" and name.direction == "backward"
 
-    @cached_property
-    def trained_on_one_side(self) -> set[int]:
-        """Return the places of gradients of parameters that only one side trains."""
-        return trained_on_one_side(self.comparison, self.events)
-
-    @cached_property
-    def not_collected(self) -> set[int]:
-        """Return the places of unmatched calls that the other side may also have made."""
-        return not_collected(self.comparison, self.events)
-
     # Dataflow.
 
     def made_by(self, side: int, row: int) -> list[int]:
@@ -269,12 +293,15 @@ class AlignedGraphs(ABC):
         """Yield the calls, by side, that computed the result of a pair of cells, without the layer itself."""
         for side, (graph, at) in enumerate(zip(self.graphs, self.makers(row), strict=True)):
             call = graph.call_of[at]
-            if next(graph.around(call), -1) != self.calls[side][event.place]:
+            if graph.dump.parents[call] != self.calls[side][event.place]:
                 yield side, call
 
-    def untraced(self) -> bytes:
-        """Return by row whether it is a pair of tensors that differ and whose origin as an input is in neither dump; a
-        backward call might contain more."""
+    @cached_property
+    def are_untraced(self) -> bytes:
+        """Return by row whether it is a pair of tensors that differ and whose origin as an input is in neither dump;
+        empty if backward calls were recorded, as these contain more."""
+        if any(graph.has_backward for graph in self.graphs):
+            return b""
         found: NDArray[np.bool_] = np.asarray(self.are_tensors) & (np.asarray(self.equal) != EQUAL)
         found &= np.asarray(self.grades) != UNJUDGED
         for graph, rows in zip(self.graphs, self.rows, strict=True):
@@ -333,6 +360,14 @@ class AlignedGraphs(ABC):
         sides = zip(self.graphs, self.rows, strict=True)
         origins = [graph.origin(rows[row])[0] for graph, rows in sides if rows[row] >= 0]
         return bool(self.are_tensors[row]) and not {"parameter", "leaf"}.intersection(origins)
+
+    def is_constant_input(self, row: int) -> bool:
+        """Return whether no gradient goes back through an input of a call through which others do: a table, a mask."""
+        for graph, rows in zip(self.graphs, self.rows, strict=True):
+            back = graph.gradient(rows[row])
+            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of[back]):
+                return True
+        return False
 
     def is_whole(self, row: int, parts: Sequence[int]) -> bool:
         """Return whether an incoming gradient of the golden is the sum of these of its records, as far as its mean

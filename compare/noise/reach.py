@@ -16,22 +16,22 @@ Three rules keep this from being assumed:
 import math
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from msprobe.compare.core.noise import ROUNDING, VANISHED, Consequence, NoConsequence, State
+from msprobe.compare.core.noise import DIFFERING, ROUNDING, VANISHED, Consequence, NoConsequence, State
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.dataflow.graph import Graph, traverse
+from msprobe.compare.locate.exemptions import trained_on_one_side
 from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
 
-from .grounds import ground_of
+from .flow import Flow
+from .outputs import is_different_inside
 from .pairs import AlignedGraphs
 
 _RETURNED = (OUTPUT, PARAMETERS_GRAD, DEBUG)
-
-DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 
 _Node = int | tuple[int, int]
 """A row of the target, or a cell (-1: the root) and a position among the calls directly inside it that received results
@@ -39,12 +39,11 @@ of unrecorded operations: everything that such operations compute from there on.
 
 
 class _Reach:
-    """Follows differences over the target's dataflow. `unmatched` are outputs without a counterpart that a difference
-    reaches."""
+    """Follows differences over the target's dataflow, to results that may differ because of them."""
 
-    def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]) -> None:
-        self._aligned, self._graph, self._pair_of = aligned, aligned.graphs[0], aligned.pair_of[0]
-        self._states, self._unmatched = states, unmatched
+    def __init__(self, flow: Flow) -> None:
+        self._aligned, self._graph, self._pair_of = flow.aligned, flow.aligned.graphs[0], flow.aligned.pair_of[0]
+        self._states, self._unmatched = flow.states, flow.unmatched[0]
         self._onwards: dict[_Node, list[_Node]] = {}
         self._of_users: dict[int, list[int]] = {}
 
@@ -60,37 +59,28 @@ class _Reach:
 
     def live(self, rows: Iterable[int]) -> set[int]:
         """Return those of some outputs, and of all that their differences reach, whose difference reaches a result."""
-        known = self._nodes_reached(rows)
+        known = list(self._nodes_reached(rows))
         before: dict[_Node, list[_Node]] = defaultdict(list)
         for node in known:
-            for onward in self._onwards[node]:
-                before[onward].append(node)
-        ends = (at for at in known if isinstance(at, int) and not self._onwards[at])
-        waiting: list[_Node] = [at for at in ends if self._is_end(at)]
-        found = set(waiting)
-        while waiting:
-            new = [node for node in before[waiting.pop()] if node not in found]
-            found.update(new)
-            waiting += new
-        return {node for node in found if isinstance(node, int)}
+            for following in self._onwards[node]:
+                before[following].append(node)
+        ends = (at for at in known if isinstance(at, int) and not self._onwards[at] and self._is_end(at))
+        return _rows(traverse(ends, lambda node: before.get(node, ())))
 
     def reached(self, rows: Iterable[int]) -> set[int]:
         """Return the outputs that a difference of some outputs reaches, including these."""
-        return {node for node in self._nodes_reached(rows) if isinstance(node, int)}
+        return _rows(self._nodes_reached(rows))
 
-    def _nodes_reached(self, rows: Iterable[int]) -> set[_Node]:
-        """Return `reached`, with the positions in cells through which a difference reaches them."""
-        waiting: list[_Node] = list(rows)
-        seen = set(waiting)
-        while waiting:
-            node = waiting.pop()
-            if node not in self._onwards:
-                onward = self._onward(node) if isinstance(node, int) else self._of_unrecorded(*node)
-                self._onwards[node] = list(dict.fromkeys(onward))
-            new = [onward for onward in self._onwards[node] if onward not in seen]
-            seen.update(new)
-            waiting += new
-        return seen
+    def _nodes_reached(self, rows: Iterable[int]) -> Iterator[_Node]:
+        """Yield `reached`, with the positions in cells through which a difference reaches them."""
+        return traverse(rows, self._following)
+
+    def _following(self, node: _Node) -> Sequence[_Node]:
+        """Return the nodes that a difference reaches next; they are kept."""
+        if node not in self._onwards:
+            onward = self._onward(node) if isinstance(node, int) else self._of_unrecorded(*node)
+            self._onwards[node] = list(dict.fromkeys(onward))
+        return self._onwards[node]
 
     def consequence(self, begun: Collection[int], alone: Collection[int], others: Collection[int]) -> Consequence:
         """Return the consequence of a difference that begins at the outputs `begun` and alone reaches the outputs
@@ -188,10 +178,9 @@ class _Reach:
         """Return by cell (-1: the root) the forward calls directly inside it that received a tensor that differs and
         that no recorded call produced."""
         graph, found = self._graph, defaultdict[int, list[int]](list)
-        for call, name in enumerate(graph.names):
-            received = graph.inputs(call) if name.direction == "forward" else ()
-            if any(self._is_untraced(row) and self.differs(row) for row in received):
-                found[next(graph.around(call), -1)].append(call)
+        for call, rows in graph.untraced_inputs.items():
+            if any(map(self.differs, rows)):
+                found[graph.dump.parents[call]].append(call)
         return found
 
     @cached_property
@@ -202,10 +191,6 @@ class _Reach:
             if own := [at for at in graph.outputs(cell) if graph.alias(at) == at and self.differs(at)]:
                 found[cell] = own
         return found
-
-    def _is_untraced(self, row: int) -> bool:
-        """Return whether code that was not recorded produced an input."""
-        return self._graph.origin(row)[0] in ("unknown", "code")
 
     @cached_property
     def _cells_that_take(self) -> Mapping[int, Sequence[int]]:
@@ -236,18 +221,14 @@ class _Reach:
         An output that no recorded call uses may lead to every later input that unrecorded code produced, inside the
         cells that see it.
         """
-        graph, waiting = self._graph, list(rows)
-        seen = set(waiting)
-        while waiting:
-            at = waiting.pop()
-            users = graph.users.get(graph.alias(at), ())
-            calls = {graph.call_of[used] for used in users} if users else self._untraced_calls_after(at)
-            if call in calls:
-                return True
-            new = [at for user in calls for at in graph.outputs(user) if at not in seen]
-            seen.update(new)
-            waiting += new
-        return False
+        graph = self._graph
+
+        def users(rows: Iterable[int]) -> Iterator[int]:
+            for at in rows:
+                used = graph.users.get(graph.alias(at), ())
+                yield from map(graph.call_of.__getitem__, used) if used else self._untraced_calls_after(at)
+
+        return call in traverse(users(rows), lambda user: users(graph.outputs(user)))
 
     def _untraced_calls_after(self, row: int) -> set[int]:
         """Return the calls of `_untraced_calls` that follow an output, inside the cells that see it."""
@@ -259,12 +240,9 @@ class _Reach:
         """Return by cell (-1: the root) the innermost forward calls inside, at any depth, with an input whose origin is
         not recorded."""
         graph, found = self._graph, defaultdict[int, list[int]](list)
-        for call, name in enumerate(graph.names):
-            if name.direction != "forward" or call in graph.inside:
-                continue
-            if any(map(self._is_untraced, graph.inputs(call))):
-                for cell in (*graph.around(call), -1):
-                    found[cell].append(call)
+        for call in graph.untraced_inputs:
+            for cell in (*graph.around(call), -1) if call not in graph.inside else ():
+                found[cell].append(call)
         return found
 
     def _of_user(self, call: int) -> list[int]:
@@ -284,10 +262,9 @@ class _Reach:
     def _onward_of_gradient(self, row: int) -> Iterable[int]:
         """Return the results that follow from an input gradient: those of the backward of the call that produced the
         input."""
-        argument = self._graph.argument(row)
-        kind, made = self._graph.origin(argument) if argument >= 0 else ("unknown", -1)
-        if kind == "call":
-            yield from (at for at in _gradients(self._graph, self._graph.call_of[made]) if self.differs(at))
+        _, back = self._graph.receiver_of_gradient(row)
+        if back >= 0:
+            yield from filter(self.differs, self._graph.outputs(back))
 
     def _is_end(self, row: int) -> bool:
         """Return whether a difference that no recorded call receives is a result where it ends."""
@@ -329,20 +306,14 @@ class _Reach:
         for cell in graph.around(call):
             if not any(graph.alias(at) == alias for at in graph.outputs(cell)):
                 return False
-        if len(list(graph.outputs(call))) == 1 or next(graph.around(call), -1) < 0:
+        if len(list(graph.outputs(call))) == 1 or graph.dump.parents[call] < 0:
             return True
         forward = (at for at in reversed(range(len(graph.names))) if graph.names[at].direction == "forward")
         return call == next(forward, call)
 
 
-class Leaves(Protocol):
-    """Decides whether leaves that differ have an effect."""
-
-    def is_without_effect(self, event: Event, rows: Sequence[int]) -> bool | None:
-        """Return whether leaves of a pair of calls that differ have no effect on its outputs; None if unknown.
-
-        `rows` are pairs of arguments that no recorded call produced.
-        """
+def _rows(nodes: Iterable[_Node]) -> set[int]:
+    return {node for node in nodes if isinstance(node, int)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,65 +335,45 @@ class DiedOut(NamedTuple):
     unshown: tuple[int, ...] = ()
 
 
-def dying_out(
-    aligned: AlignedGraphs,
-    states: "memoryview[int]",
-    unmatched: Collection[int],
-    made_of: Mapping[int, tuple[int, ...]],
-    is_different_inside: Callable[[Event], bool | None],
-    leaves: Leaves,
-    without_effect: Collection[int] = (),
-) -> DiedOut:
-    """Mark the differences that do not reach a result; return the pairs of records where they originate.
-
-    `unmatched` are outputs, of calls that only the target makes, which a difference reaches. `made_of` has the outputs
-    that are the same tensor as an input. `is_different_inside` returns whether a difference remains inside a pair of
-    cells; None if nothing is recorded there. `leaves` decides which leaves have no effect. `without_effect` are inputs
-    of cells that are known to have no effect, as another cell of the class shows.
-    """
-    reach = _Reach(aligned, states, unmatched)
+def dying_out(flow: Flow) -> DiedOut:
+    """Mark the differences that do not reach a result; return the pairs of records where they originate."""
+    aligned, states, without_effect = flow.aligned, flow.states, flow.unrecorded.rows_without_effect
+    reach = _Reach(flow)
     graph = aligned.graphs[0]
     known = [at for at in range(len(graph.columns)) if graph.columns.part[at] in _RETURNED and reach.differs(at)]
     alive = reach.live(known)
-    origins = list(_origins(aligned, states, reach, alive))
+    origins = list(_origins(flow, reach, alive))
     known_harmless = {one.event for one in origins if all(row in without_effect for row in one.own)}
     origins = [replace(one, is_live=one.is_live and one.event not in known_harmless) for one in origins]
     unshown: set[int] = set()
     for number, origin in enumerate(origins):
         if origin.is_live or not (own := [row for row in origin.own if _is_leaf(aligned, row)]):
             continue
-        shown = _is_shown(aligned, reach, leaves, origin, own)
+        shown = _is_shown(flow, reach, origin, own)
         if shown is None:
             unshown.update(own)
         elif not shown:
             origins[number] = replace(origin, is_live=True)
     before = bytes(states)
     while True:
-        harmless = _mark(aligned, states, reach, origins, known, alive)
+        harmless = _mark(flow, reach, origins, known, alive)
         if not harmless:
             return DiedOut()
-        _propagate_harmless(aligned, states, made_of, is_different_inside)
-        causes = _causes_of_unexplained(
-            aligned, states, reach, [one for one in origins if one.event not in known_harmless]
-        )
+        _propagate_harmless(flow)
+        causes = _causes_of_unexplained(flow, reach, [one for one in origins if one.event not in known_harmless])
         if not causes:
             unshown &= {row for row in unshown if states[row] == State.HARMLESS}
-            grounds = {row: ground_of(aligned, states, row) for row in harmless if row not in unshown}
+            grounds = {row: _ground_of(flow, row) for row in harmless if row not in unshown}
             return DiedOut(grounds, tuple(sorted(unshown)))
         origins = [replace(one, is_live=one.is_live or one in causes) for one in origins]
         states[:] = memoryview(before)
 
 
-def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
+def _origins(flow: Flow, reach: _Reach, alive: set[int]) -> Iterator[_Origin]:
     """Yield the pairs of calls where differences originate, in execution order, and whether they reach a result."""
-    graph = aligned.graphs[0]
-    gradients = _differing_gradients(aligned, states)
-    for event in aligned.events:
-        if not event.is_matched:
-            continue
-        own = [row for row in event.rows if states[row] == State.DIVERGENT]
-        if not own:
-            continue
+    aligned, states, graph = flow.aligned, flow.states, flow.aligned.graphs[0]
+    gradients = _differing_gradients(flow)
+    for event, own in _divergences(flow):
         wrong = [row for row in own if not aligned.is_input[row]] or [
             row for row in aligned.outputs(event) if states[row] in DIFFERING
         ]
@@ -436,31 +387,35 @@ def _origins(aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, a
         )
         # A gradient that only one side has because only that side trains the parameter.
         is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
-        is_live = is_live or (is_of_one_side and bool(aligned.trained_on_one_side))
+        is_live = is_live or (is_of_one_side and bool(trained_on_one_side(aligned.pairs)))
         ends = [at for at in rows if at >= 0]
         # The output of a cell, and that of the call inside.
         yield _Origin(event, tuple(own), (*ends, *map(graph.alias, ends)), is_live)
 
 
-def _differing_gradients(aligned: AlignedGraphs, states: "memoryview[int]") -> Mapping[int, Sequence[int]]:
+def _divergences(flow: Flow) -> Iterator[tuple[Event, list[int]]]:
+    """Yield the pairs of calls with divergent pairs of records, and these, in execution order."""
+    aligned, states = flow.aligned, flow.states
+    for event in aligned.events_with(flow.are(State.DIVERGENT)):
+        yield event, [row for row in event.rows if states[row] == State.DIVERGENT]
+
+
+def _differing_gradients(flow: Flow) -> Mapping[int, Sequence[int]]:
     """Return by place of a pair of backward calls the target's gradients of parameters that differ and come from it."""
+    aligned, states = flow.aligned, flow.states
     found = defaultdict[int, list[int]](list)
-    for event in aligned.events:
-        for owner in event.owners if event.is_matched else ():
+    for event in aligned.events_with(flow.are(*DIFFERING)):
+        for owner in event.owners:
             found[owner] += [aligned.rows[0][row] for row in aligned.outputs(event) if states[row] in DIFFERING]
     return found
 
 
 def _mark(
-    aligned: AlignedGraphs,
-    states: "memoryview[int]",
-    reach: _Reach,
-    origins: Sequence[_Origin],
-    known: Sequence[int],
-    alive: set[int],
+    flow: Flow, reach: _Reach, origins: Sequence[_Origin], known: Sequence[int], alive: set[int]
 ) -> tuple[int, ...]:
     """Mark the differences of some origins that die out, and the records that only they reach; return the pairs of
     records of these origins."""
+    aligned, states = flow.aligned, flow.states
     live = [at for origin in origins if origin.is_live for at in origin.rows]
     dead = [at for origin in origins if not origin.is_live for at in origin.rows]
     received = reach.reached(live)
@@ -474,47 +429,42 @@ def _mark(
     return harmless
 
 
-def _causes_of_unexplained(
-    aligned: AlignedGraphs, states: "memoryview[int]", reach: _Reach, origins: Sequence[_Origin]
-) -> list[_Origin]:
+def _causes_of_unexplained(flow: Flow, reach: _Reach, origins: Sequence[_Origin]) -> list[_Origin]:
     """Return the harmless origins that explain the first remaining difference, if nothing else explains it.
 
     This applies if there is no live origin before it, at the call itself, or at the inputs of a cell around it, or if
     the call also takes a harmless difference. If none of them leads to it along the dataflow, unrecorded code did:
     after an origin whose results are not compared, if there is one.
     """
+    aligned, states = flow.aligned, flow.states
     dead = {origin.event.at: origin for origin in origins if not origin.is_live}
-    for event in aligned.events:
-        if not event.is_matched:
-            continue
+    for event in aligned.events_with(flow.are(*DIFFERING)):
         differing = [row for row in event.rows if states[row] in DIFFERING]
-        if not differing:
-            continue
         is_begun = any(states[row] == State.DIVERGENT for row in differing)
-        if not is_begun and _begins_around(aligned, states, event):
+        if not is_begun and _begins_around(flow, event):
             return []
         if is_begun and not any(states[row] == State.HARMLESS for row in event.rows if aligned.is_input[row]):
             return []
         before = [origin for at, origin in dead.items() if at < event.at]
         call = aligned.calls[0][event.place]
         leading = [origin for origin in before if reach.leads_to(origin.rows, call)]
-        return leading or (
-            [] if is_begun else [one for one in before if not _is_followed(aligned, states, one)] or before
-        )
+        return leading or ([] if is_begun else [one for one in before if not _is_followed(flow, one)] or before)
     return []
 
 
-def _begins_around(aligned: AlignedGraphs, states: "memoryview[int]", event: Event) -> bool:
+def _begins_around(flow: Flow, event: Event) -> bool:
     """Return whether a difference originates at the inputs or parameters of a cell around a call, which is recorded
     after the calls inside."""
+    aligned, states = flow.aligned, flow.states
     graph, call = aligned.graphs[0], aligned.calls[0][event.place]
     places = (aligned.place_of[0][cell] for cell in graph.around(call))
     rows = (row for place in places if place >= 0 for row in aligned.pairs.rows(place))
     return any(aligned.is_input[row] and states[row] == State.DIVERGENT for row in rows)
 
 
-def _is_followed(aligned: AlignedGraphs, states: "memoryview[int]", origin: _Origin) -> bool:
+def _is_followed(flow: Flow, origin: _Origin) -> bool:
     """Return whether an output of the call where a difference originates was compared."""
+    aligned, states = flow.aligned, flow.states
     outputs = aligned.outputs(origin.event)
     return any(aligned.are_tensors[row] and states[row] != State.UNKNOWN for row in outputs)
 
@@ -529,19 +479,18 @@ def _is_leaf(aligned: AlignedGraphs, row: int) -> bool:
     return all(graph.origin(rows[row])[0] != "call" for graph, rows in sides)
 
 
-def _is_shown(
-    aligned: AlignedGraphs, reach: _Reach, leaves: Leaves, origin: _Origin, own: Sequence[int]
-) -> bool | None:
+def _is_shown(flow: Flow, reach: _Reach, origin: _Origin, own: Sequence[int]) -> bool | None:
     """Return whether there is evidence that leaves of a pair of calls that differ have no effect, or that they have
     one; None if there is no evidence.
 
     They have no effect if the outputs are the same within rounding, or if a thousandth of their difference remains
     downstream.
     """
+    aligned = flow.aligned
     outputs = [row for row in aligned.outputs(origin.event) if aligned.are_tensors[row]]
     differing = [aligned.rows[0][row] for row in outputs if reach.differs(aligned.rows[0][row])]
     if not differing:
-        return leaves.is_without_effect(origin.event, own)
+        return flow.outputs.is_without_effect(origin.event, own)
     for at, received in reach.ends_of(differing):
         left = aligned.distance(aligned.pair_of[0][at])
         if left > ROUNDING and left * VANISHED > received:
@@ -549,13 +498,43 @@ def _is_shown(
     return True
 
 
+def _ground_of(flow: Flow, row: int) -> NoConsequence:
+    """Return the reason why the difference of a pair of records is harmless, by the values computed from it."""
+    aligned, states = flow.aligned, flow.states
+    side = 0 if aligned.rows[0][row] >= 0 else 1
+    graph, pair_of, at = aligned.graphs[side], aligned.pair_of[side], aligned.rows[side][row]
+    is_input = aligned.is_input[row]
+
+    def agrees(record: int) -> bool:
+        return pair_of[record] >= 0 and states[pair_of[record]] in (State.EQUAL, State.NOISE)
+
+    def uses(rows: Iterable[int]) -> Iterator[int]:
+        return (used for one in rows for used in _uses(graph, one))
+
+    returned = list(graph.outputs(graph.call_of[at])) if is_input else [at]
+    if is_input and any(map(agrees, returned)):
+        return NoConsequence.AGREES
+    is_used = is_input
+    for used in traverse(uses(returned), lambda used: uses(graph.outputs(graph.call_of[used]))):
+        if agrees(used) or any(map(agrees, graph.outputs(graph.call_of[used]))):
+            return NoConsequence.AGREES
+        is_used = True
+    return NoConsequence.UNCOMPARED if is_used else NoConsequence.UNUSED
+
+
+def _uses(graph: Graph, row: int) -> Iterable[int]:
+    """Return the records that take an output: inputs of calls, or the incoming gradients of which it is a part."""
+    if graph.names[graph.call_of[row]].direction != "backward":
+        return graph.users.get(graph.alias(row), ())
+    made, back = graph.receiver_of_gradient(row)
+    return graph.incoming(made, back) if back >= 0 else ()
+
+
 MAX_WEIGHED = 32
 """Number of differences whose own consequence is determined; each needs a pass over the dataflow."""
 
 
-def consequences(
-    aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]
-) -> dict[int, Consequence]:
+def consequences(flow: Flow) -> dict[int, Consequence]:
     """Return by place of a pair of calls the consequence of the divergent tensors that it received, unless it is
     certain.
 
@@ -563,16 +542,14 @@ def consequences(
     that computes something else does so with any consequence, and so does one with another argument, unless its effect
     dies out. A mask in two forms is the cause only if there is no other.
     """
-    reach = _Reach(aligned, states, unmatched)
-    gradients = _differing_gradients(aligned, states)
+    aligned, states = flow.aligned, flow.states
+    reach = _Reach(flow)
+    gradients = _differing_gradients(flow)
     seeds: dict[int, list[int]] = {}
     own_of: dict[int, list[int]] = {}
     received: dict[int, set[int]] = {}  # by place of pairs that receive only tensors: the target's that diverge
     weighed: list[int] = []
-    for event in aligned.events:
-        own = [row for row in event.rows if states[row] == State.DIVERGENT] if event.is_matched else []
-        if not own:
-            continue
+    for event, own in _divergences(flow):
         own_of[event.place] = own
         outputs = [row for row in aligned.outputs(event) if states[row] in DIFFERING]
         ends = [at for row in outputs if (at := aligned.rows[0][row]) >= 0]
@@ -659,8 +636,7 @@ def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
         return False
     if _is_made(aligned, row) or (aligned.count(row) > 1 and _is_one_number(aligned, row)):
         return False
-    first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
-    return bool(first == aligned.pairs.call_of[row])
+    return bool(aligned.first_with_tensors == aligned.pairs.call_of[row])
 
 
 def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
@@ -669,20 +645,16 @@ def _is_one_number(aligned: AlignedGraphs, row: int) -> bool:
     return all(graph.columns.max[rows[row]] == graph.columns.min[rows[row]] for graph, rows in sides)
 
 
-def _propagate_harmless(
-    aligned: AlignedGraphs,
-    states: "memoryview[int]",
-    made_of: Mapping[int, tuple[int, ...]],
-    is_different_inside: Callable[[Event], bool | None],
-) -> None:
+def _propagate_harmless(flow: Flow) -> None:
     """Mark the inputs and outputs of cells that are the same tensors as harmless outputs."""
-    for event in aligned.events:
-        for row in event.rows if event.is_matched else ():
+    aligned, states = flow.aligned, flow.states
+    for event in aligned.events_with(flow.are(State.PROPAGATED)):
+        for row in event.rows:
             if states[row] != State.PROPAGATED:
                 continue
-            made = made_of.get(row)
+            made = flow.made_of.get(row)
             is_own = aligned.is_input[row] or (not aligned.has_other_kernels and aligned.is_judged_itself(row))
-            cell = None if made or is_own else is_different_inside(event)
+            cell = None if made or is_own else is_different_inside(flow, event)
             is_live = any(states[at] in DIFFERING for at in made or ())
             if (made and not is_live) or cell is False:
                 states[row] = State.HARMLESS

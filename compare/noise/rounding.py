@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from msprobe.compare.core.limits import Limits
-from msprobe.compare.core.noise import WIDEST, Evidence, RoundingLeft, Sign, State, median
+from msprobe.compare.core.noise import DIFFERING, WIDEST, Evidence, RoundingLeft, Sign, State, median
 from msprobe.compare.core.reason import DRIFT
 from msprobe.compare.judge.judged import DIFFERENT, Comparison
 from msprobe.replay.operations import Kind
@@ -14,7 +14,6 @@ from msprobe.replay.operations import Kind
 from .evidence import OutputEvidence
 from .operation import operation_of
 from .pairs import AlignedGraphs
-from .reach import DIFFERING
 
 
 def is_open(comparison: Comparison, limits: Limits) -> bool:

@@ -10,23 +10,28 @@ outputs. Outside of all cells there is no evidence that it is without effect: an
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from enum import IntFlag
 from functools import cached_property
 
 import numpy as np
 
-from msprobe.compare.core.noise import FULL, OPAQUE, State
+from msprobe.base import names
+from msprobe.compare.core.noise import FULL, OPAQUE, ROUNDING, State
 from msprobe.compare.core.reason import CAUSES, Cause, Reason, Why
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.cross_framework import combined, errors_by_statistics
 from msprobe.compare.judge.judged import EQUAL
-from msprobe.store.record import NULL, Record
+from msprobe.compare.locate.exemptions import not_collected, trained_on_one_side
+from msprobe.replay.operations import Kind
+from msprobe.store.record import NULL, TENSOR, Record
 
+from .deviations import ACROSS
+from .lone_leaves import distance_of_statistics, statistics_of
+from .operation import operation_of
 from .pairs import AlignedGraphs
-from .upstream import have_same_results, last_forward
 
 LIMIT_OF_PARTS = 1e-5
 """Relative to their scale, the difference of statistics of parts and of their whole up to which they agree."""
@@ -92,7 +97,7 @@ class Structure:
         """Return the consequence of results that unrecorded operations of the cell around a call may compute from its
         outputs; none if all of them were recorded."""
         graph, pair_of, found = self._aligned.graphs[side], self._aligned.pair_of[side], Consequence.NONE
-        cell = next(graph.around(call), -1)
+        cell = graph.dump.parents[call]
         if cell < 0 or not graph.has_outputs(call):
             return found
         if self._aligned.place_of[side][cell] < 0:
@@ -143,16 +148,14 @@ class Structure:
             defaultdict(list),
         )
         for known, graph in zip(found, self._aligned.graphs, strict=True):
-            for call, name in enumerate(graph.names):
-                for row in graph.inputs(call) if name.direction == "forward" else ():
-                    if graph.origin(row)[0] in ("unknown", "code"):
-                        known[next(graph.around(call), -1)].append((call, row))
+            for call, rows in graph.untraced_inputs.items():
+                known[graph.dump.parents[call]] += ((call, row) for row in rows)
         return found
 
     def _may_be_used_outside(self, graph: Graph, call: int) -> bool:
         """Return whether code outside of all cells may use the results of a call."""
         is_forward = graph.names[call].direction == "forward"
-        return is_forward and next(graph.around(call), -1) < 0 and graph.has_outputs(call)
+        return is_forward and graph.dump.parents[call] < 0 and graph.has_outputs(call)
 
     def _users(self, side: int, row: int) -> Iterator[Consequence]:
         """Yield the consequence of each use of an output of a forward call."""
@@ -173,9 +176,7 @@ class Structure:
     def _uses_of_gradient(self, side: int, row: int) -> Iterator[Consequence]:
         """Yield the consequence of an input gradient of a backward call: that of the gradients to which it is added."""
         graph, pair_of = self._aligned.graphs[side], self._aligned.pair_of[side]
-        argument = graph.argument(row)
-        kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
-        back = graph.dump.counterpart(graph.call_of[made], "backward") if kind == "call" else -1
+        made, back = graph.receiver_of_gradient(row)
         if back < 0:
             return
         if self._aligned.place_of[side][back] < 0:
@@ -195,11 +196,10 @@ class Structure:
         the same tensor."""
         aligned = self._aligned
         found: tuple[dict[int, list[int]], dict[int, list[int]]] = (defaultdict(list), defaultdict(list))
-        for event in aligned.events:
-            if not event.is_matched or event.kind == "api":
-                continue
-            for row in aligned.outputs(event):
-                if aligned.are_tensors[row]:
+        are_outputs = np.asarray(aligned.are_tensors) & ~np.asarray(aligned.is_input)
+        for event in aligned.events_with(are_outputs):
+            for row in event.rows if event.kind != "api" else ():
+                if are_outputs[row]:
                     for side, graph in enumerate(aligned.graphs):
                         if row in aligned.pairs_of(side, at := aligned.rows[side][row]):
                             found[side][graph.alias(at)].append(row)
@@ -246,10 +246,10 @@ def harmless_structure(
     """
     structure = Structure(aligned, states)
     found: dict[int, Reason] = {}
-    left = {*responsible, *aligned.trained_on_one_side, *aligned.not_collected}
+    left = {*responsible, *trained_on_one_side(aligned.pairs), *not_collected(aligned.pairs)}
     gradients: list[Event] = []
-    for event in aligned.events:
-        if event.is_matched or event.place in left or not event.direction:
+    for event in aligned.one_sided:
+        if event.place in left or not event.direction:
             continue
         if event.kind == "parameters_grad":
             gradients.append(event)
@@ -314,3 +314,126 @@ def undecided_states(aligned: AlignedGraphs) -> "memoryview[int]":
     """Return the states of pairs of records if only bitwise equality is evidence."""
     are_equal = np.asarray(aligned.equal) == EQUAL
     return np.where(are_equal, State.EQUAL, State.UNKNOWN).astype(np.uint8).data
+
+
+def transparent(
+    aligned: AlignedGraphs, covered: Collection[tuple[int, int]], responsible: Collection[int]
+) -> dict[int, Reason]:
+    """Return, by place, why a call that only one side makes is not a difference.
+
+    `covered` are the side and number of the calls whose results lead to a comparison. `responsible` are the places of
+    the calls that lead to a divergence, which are not exempt.
+    """
+    found: dict[int, Reason] = {}
+    suspects = {*responsible, *trained_on_one_side(aligned.pairs)}
+    last = [last_forward(graph) for graph in aligned.graphs]
+    has_same_results = have_same_results(aligned)
+    forwards: dict[tuple[str, str], Reason] = {}
+    for event in aligned.one_sided:
+        reason = aligned.pairs.notes.without.get(event.place)
+        if reason is None and event.place in suspects:
+            continue
+        side = 0 if event.side == "target" else 1
+        graph, call = aligned.graphs[side], aligned.calls[side][event.place]
+        forward = names.counterpart(event.called, "forward")
+        if reason is None and _returns_input(graph, graph.dump.place.get(forward, call)):
+            reason = Reason(Why.PASSED_THROUGH)
+        elif reason is None and event.direction == "backward" and (event.side, forward) in forwards:
+            reason = Reason(Why.OF_FORWARD)
+        if reason is None and event.kind != "parameters_grad":
+            is_covered = (side, call) in covered or _is_returned(aligned, side, call)
+            is_covered = is_covered or (has_same_results and call == last[side])
+            if is_covered or (event.kind == "cell" and call in graph.inside):
+                reason = Reason(Why.COMPARED_LATER)
+            elif event.direction == "backward" or call != last[side]:
+                is_used = any(graph.users.get(graph.alias(row)) for row in graph.outputs(call))
+                reason = Reason(Why.NOT_COMPARED if is_used else Why.NOBODY_USES)
+        if reason is not None:
+            found[event.place] = reason
+            forwards[event.side, event.called] = reason
+    return found
+
+
+def details(
+    aligned: AlignedGraphs, covered: Collection[tuple[int, int]], explained: Mapping[int, Reason]
+) -> Iterator[int]:
+    """Yield the places of calls whose function the other framework does not have, and need not have: a tensor that is
+    computed from them is compared, or they return no tensor. `explained` is the result of `transparent`."""
+    for place, reason in explained.items():
+        if reason.why is Why.NO_COUNTERPART:
+            side = 0 if aligned.calls[0][place] >= 0 else 1
+            call = aligned.calls[side][place]
+            if (side, call) in covered or not aligned.graphs[side].has_outputs(call):
+                yield place
+
+
+def _returns_input(graph: Graph, call: int) -> bool:
+    return graph.names[call].kind == "api" and graph.passes_through(call)
+
+
+def _is_returned(aligned: AlignedGraphs, side: int, call: int) -> bool:
+    """Return whether a call returns the result of a cell around it that has a counterpart."""
+    graph = aligned.graphs[side]
+    made = {graph.alias(row) for row in graph.outputs(call)}
+    returned = (row for cell in graph.around(call) for row in graph.outputs(cell))
+    return any(aligned.pair_of[side][row] >= 0 and graph.alias(row) in made for row in returned)
+
+
+def last_forward(graph: Graph) -> int:
+    """Return the last forward call that computes its result from inputs, not a constant: it may be the loss. -1 if
+    there is none."""
+    for call in range(len(graph.names) - 1, -1, -1):
+        name = graph.names[call]
+        if name.direction == "forward" and call not in graph.inside:
+            known = operation_of(name)
+            if known is None or known.kind is not Kind.CREATES:
+                return call
+    return -1
+
+
+def have_same_results(aligned: AlignedGraphs) -> bool:
+    """Return whether both sides end with unmatched calls that return the same: a loss, written in two ways.
+
+    They agree within the rounding of one call; between two frameworks, within that of a function that they approximate.
+    """
+    ends = [(graph, last_forward(graph)) for graph in aligned.graphs]
+    if any(call < 0 or aligned.place_of[side][call] >= 0 for side, (_, call) in enumerate(ends)):
+        return False
+    rows = [[row for row in graph.outputs(call) if graph.columns.kind[row] == TENSOR] for graph, call in ends]
+    if any(len(found) != 1 for found in rows):
+        return False
+    (graph, _), (other, _) = ends
+    ours, theirs = rows[0][0], rows[1][0]
+    lengths = [
+        [length for length in one.columns.shape(row) or () if length != 1]
+        for one, row in ((graph, ours), (other, theirs))
+    ]
+    if lengths[0] != lengths[1]:
+        return False
+    distance = distance_of_statistics(statistics_of(graph.columns, ours), statistics_of(other.columns, theirs))
+    return distance <= (ACROSS if aligned.has_other_kernels else ROUNDING)
+
+
+def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
+    """Return, by row, why a record that only one side's call has is not a difference; not if the call's outputs
+    diverge."""
+    found: dict[int, Reason] = {}
+    are_unmatched = np.minimum(aligned.pairs.target_rows, aligned.pairs.golden_rows) < 0
+    for event in aligned.events_with(are_unmatched):
+        if any(states[row] == State.DIVERGENT for row in aligned.outputs(event)):
+            continue
+        for row in event.rows:
+            if not are_unmatched[row] or row in aligned.pairs.notes.partnerless:
+                continue  # the reason is known
+            if aligned.is_input[row] or not _is_used(aligned, row):
+                found[row] = Reason(Why.OTHER_WAY if aligned.is_input[row] else Why.NOBODY_USES)
+    return found
+
+
+def _is_used(aligned: AlignedGraphs, row: int) -> bool:
+    """Return whether a recorded call uses an output of one side."""
+    for rows, graph in zip(aligned.rows, aligned.graphs, strict=True):
+        at = rows[row]
+        if at >= 0 and graph.columns.kind[at] == TENSOR and graph.users.get(graph.alias(at)):
+            return True
+    return False

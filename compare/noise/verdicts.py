@@ -17,8 +17,14 @@ from msprobe.compare.judge.judged import NO_CAUSE, Comparison
 from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors
 from .rounding import moves_data
 from .statistics import AlignedStatistics
-from .structure import harmless_arguments, harmless_structure, undecided_states
-from .upstream import details, one_sided, transparent
+from .structure import (
+    details,
+    harmless_arguments,
+    harmless_structure,
+    one_sided,
+    transparent,
+    undecided_states,
+)
 
 _COMPARED_LATER = frozenset({Why.PASSED_THROUGH, Why.OF_FORWARD, Why.COMPARED_LATER})
 

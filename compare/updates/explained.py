@@ -13,7 +13,7 @@ import numpy as np
 from msprobe.compare.core.exemptions import Stage, exemptions_of
 from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits, LimitSource
 from msprobe.compare.core.reason import Reason, Why, is_open_drift
-from msprobe.compare.dataflow.events import events
+from msprobe.compare.dataflow.events import events_by_place
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import GRADES, Verdict, excused
 from msprobe.compare.locate.find import Located, cell_of
@@ -143,8 +143,7 @@ class Updates:
         open_ones = set(rows)
         names = [pair.target for pair in self.parameters(comparison) if not open_ones.isdisjoint(pair.rows)]
         names.sort(key=lambda name: -excess.get(name, 0.0))
-        place = int(comparison.pairs.call_of[rows[0]])
-        event = next(event for event in events(comparison.pairs) if event.place == place)
+        event = events_by_place(comparison.pairs)[int(comparison.pairs.call_of[rows[0]])]
         evidence = Unclear(Missing.EARLIER, tuple(dict.fromkeys(names)))
         return Divergence(event.name, cell_of(event), kinds.UNKNOWN, evidence, "unjudged", at=event.at)
 

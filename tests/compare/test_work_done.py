@@ -10,7 +10,7 @@ from msprobe.cli import main
 from msprobe.compare.core import tensor
 from msprobe.compare.core.tensor import exact_numbers, tensor_of
 from msprobe.compare.dataflow import graph
-from msprobe.compare.noise import judge
+from msprobe.compare.noise import outputs
 from msprobe.compare.noise.summary import Summaries, deviation, deviations
 from msprobe.compare.run import compare
 from msprobe.store.flatten import ColumnsBuilder
@@ -51,7 +51,7 @@ def counted(monkeypatch):
 
 
 def test_only_what_differs_is_walked_along_the_dataflow(sides, counted):
-    walked, marked = counted(judge._Judging, "_judge_inputs"), counted(graph, "tensor_of")
+    walked, marked = counted(outputs, "judge_inputs"), counted(graph, "tensor_of")
     of_a_row = counted(tensor, "tensor_of")
     found = compare(*map(read, sides))
     assert [event.place for _, event in walked] == list(range(FIRST, CALLS))
