@@ -89,6 +89,8 @@ def main():
             optimizer(gradients)
         debugger.step()
     print("loss", loss)
+    if CHANGE == "fails":
+        raise RuntimeError("the data loader failed")
 
 
 main()
