@@ -474,9 +474,9 @@ class Debugger:
         golden : the golden file; the suffix `.golden` may be omitted.
         update : a reason; if it is given, the golden is written instead of checked.
 
-        Call it once, after the training: `sys.exit(debugger.gate("goldens/gpt-tiny"))`. Returns 0 without a check if
-        `msprobe gate` has started this training, because that command checks it. UsageError if there is no golden, for
-        a training with several ranks, or if neither tensors nor statistics were collected. See
+        Call it once, after the training: `sys.exit(debugger.gate("goldens/gpt-tiny"))`. Returns 0 without a check if a
+        command of the gate, such as `msprobe gate check`, has started this training and checks it. UsageError if there
+        is no golden, for a training with several ranks, or if neither tensors nor statistics were collected. See
         `how-to/checking/gate.md`.
         """
         root = self._parent or self

@@ -1,4 +1,4 @@
-"""Judge the dump of a debugger by `msprobe gate` in a process of its own, so that collecting does not depend on it."""
+"""Judge the dump of a debugger by the gate, in another process, so that collecting does not depend on comparing."""
 
 import subprocess
 import sys

@@ -88,7 +88,8 @@ def test_every_command_that_is_named_is_one(modules, root, options):
         known = options[verb]
         if VERBS[verb].runs_script:
             continue
-        for word in words[1:]:
+        own = words[1 : words.index("--")] if "--" in words else words[1:]  # after it a command of the user
+        for word in own:
             flag = word.split("=")[0].rstrip(".,;:)")
             if re.match(r"--?[a-zA-Z]", flag) and not known.intersection(flag.split("|")) and flag != "--framework":
                 wrong.append(f"{where}: {command}: {flag}")
