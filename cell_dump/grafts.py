@@ -63,7 +63,7 @@ MAX_NOTES = 50
 
 @dataclass
 class Counts:
-    """What became of the golden values of one step: replaced, of these with other bits, and not replaced."""
+    """Counts of the golden values of one step: replaced, of these with other bits, and not replaced."""
 
     values: int = 0
     changed: int = 0
@@ -90,7 +90,7 @@ _NOTHING = CallGrafts({}, {}, {}, {})
 
 @dataclass
 class StepGrafts:
-    """What is replaced in one step. `calls` are the full names of forward calls; None: all.
+    """The replacements of one step. `calls` are the full names of forward calls; None: all.
 
     `left` are those of them that were not made yet.
     """
@@ -467,7 +467,7 @@ Action = Callable[[AnyTensor], AnyTensor]
 
 
 class NodeGrafts:
-    """What is replaced at one node of the graph: gradients that come in, and that go out, by their indices."""
+    """The replacements at one node of the graph: gradients that come in, and that go out, by their indices."""
 
     __slots__ = ("has_run", "incoming", "is_hooked", "is_prehooked", "outgoing")
 

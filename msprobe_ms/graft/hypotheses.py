@@ -60,7 +60,7 @@ FindingKey = tuple[str, str]
 """The call and the code of a finding, which has the same in all steps."""
 
 Family = tuple[object, ...]
-"""What findings have in common that one fault in each layer causes."""
+"""The common properties of findings that one fault in each layer causes."""
 
 
 def key_of(finding: Divergence) -> FindingKey:
