@@ -163,7 +163,7 @@ docs: .venv-docs/built
 # a source changes, also when one goes: a folder is a source too. `build` would hand it files that are gone.
 SOURCES := $(shell find msprobe_ms cell_dump compare graph_save mapping setup.py pyproject.toml README.md \
     \( -name node_modules -o -name __pycache__ \) -prune -o -print)
-WHEEL = .wheels/$(VERSION)-$(firstword $(shell echo '$(CFLAGS)$(CXXFLAGS)$(MSPROBE_STRICT)' | cksum))
+WHEEL = .wheels/$(VERSION)$(if $(MSPROBE_STRICT),-strict)
 
 install: $(VENV)/installed
 
@@ -226,13 +226,13 @@ COVERED_ALL = -m "$(FRAMEWORK_MARKERS)" tests
 
 #   make coverage       which lines of Python and C the tests without a framework execute, per package
 coverage:
-	@$(MAKE) --no-print-directory run-coverage VENV=.venv-coverage MINDSPORE=none COVERED=COVERED_BARE
+	@$(MAKE) --no-print-directory run-coverage VENV=.venv-coverage WHEEL=.venv-coverage/built MINDSPORE=none COVERED=COVERED_BARE
 
 #   make coverage-all   the same for the tests with MindSpore and PyTorch (more than an hour)
 coverage-all:
-	@$(MAKE) --no-print-directory run-coverage VENV=.venv-coverage-all COVERED=COVERED_ALL
+	@$(MAKE) --no-print-directory run-coverage VENV=.venv-coverage-all WHEEL=.venv-coverage-all/built COVERED=COVERED_ALL
 
-# COVERED names the variable with the tests. The extensions are built with counters, and their objects are kept, because
+# COVERED names the variable with the tests, WHEEL the folder of a wheel that no other environment has. The extensions are built with counters, and their objects are kept, because
 # gcov reads both. Whether tests pass is the question of `make check` and `make test`: measuring slows them down, and some
 # observe the interpreter.
 run-coverage: export CFLAGS = --coverage -fprofile-update=atomic
