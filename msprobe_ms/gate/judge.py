@@ -165,7 +165,14 @@ def _by_parameters(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     initial = [name for each in findings if isinstance(each, Parameters) for name in each.names]
     if not names and not initial:
         return verdict
-    if not are_rounding or (initial and not are_initialized_alike(target, golden.samples())):
+    steps = {
+        outcome.step or 0
+        for outcome in verdict.result.outcomes
+        if any(isinstance(each.evidence, Parameters) for each in outcome.findings)
+    }
+    if not steps <= {min(each.step for each in golden.facts)}:
+        return verdict  # those of a later step are not initial
+    if not are_rounding or (initial and not are_initialized_alike(initial, target, golden.samples())):
         return verdict
     notes = []
     if initial:

@@ -5,7 +5,7 @@ other projects are applied.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from math import inf, isfinite, sqrt
@@ -320,19 +320,24 @@ _DRAWN = 1e-6
 """Relative difference of initial parameters that is rounding of the kernels that draw them, as the root mean square."""
 
 
-def are_initialized_alike(target: Run, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]) -> bool:
-    """Return whether the parameters of the first step agree up to rounding, on each rank."""
+def are_initialized_alike(
+    names: Collection[str], target: Run, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]
+) -> bool:
+    """Return whether all parameters of the first step agree up to rounding, on each rank; False if one of `names` has
+    no sample."""
     first = min((step for step, _ in samples), key=lambda step: step or 0, default=None)
-    for (step, rank), of_rank in samples.items():
-        dump = target.steps.get(step, {}).get(rank) if step == first else None
-        if dump is None:
-            continue
-        for name, sample in of_rank.items():
-            if name.startswith(PARAMETER.format("")):
-                mine = _parameter(dump, name.removeprefix(PARAMETER.format("")), sample)
-                if mine is None or not _rms(mine - sample.elements) <= _DRAWN * _rms(sample.elements):
-                    return False
-    return True
+    of_ranks = {rank: of_rank for (step, rank), of_rank in samples.items() if step == first}
+    for rank, of_rank in of_ranks.items():
+        dump = target.steps.get(first, {}).get(rank)
+        parameters_of = {name: one for name, one in of_rank.items() if name.startswith(PARAMETER.format(""))}
+        if dump is None or not parameters_of.keys() >= {PARAMETER.format(name) for name in names}:
+            return False
+        for name, sample in parameters_of.items():
+            mine = _parameter(dump, name.removeprefix(PARAMETER.format("")), sample)
+            is_known = mine is not None and len(sample.elements) > 0
+            if not is_known or not _rms(mine - sample.elements) <= _DRAWN * _rms(sample.elements):
+                return False
+    return bool(of_ranks)
 
 
 def _is_cancelled(name: str, step: int, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]) -> bool:

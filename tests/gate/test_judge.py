@@ -17,7 +17,7 @@ from msprobe.gate.calibration import calibrated
 from msprobe.gate.golden import Golden, Wanted, read_run, write
 from msprobe.gate.judge import State, judged
 from msprobe.gate.recording import Collection
-from msprobe.gate.training import StepFacts, Untrained, defects, gradient, gradient_rows
+from msprobe.gate.training import StepFacts, Untrained, are_initialized_alike, defects, gradient, gradient_rows
 from msprobe.store.reader import load_tensor
 
 
@@ -110,6 +110,15 @@ def test_the_first_stage_of_a_pipeline_has_no_loss():
     facts = [StepFacts(step, rank, 5, loss, 2) for step in (0, 1) for rank, loss in ((0, 0.0), (1, 2.0 - step))]
     assert defects(facts) == set()
     assert defects([each for each in facts if each.rank == 0]) == {Untrained.CONSTANT_LOSS}
+
+
+def test_initial_values_without_samples_are_not_alike(golden_of, run_of):
+    """Another initial value is the only finding then: a golden of task statistics cannot tell its size."""
+    run, samples = read_run(run_of("base")), golden_of("base").samples()
+    assert are_initialized_alike(["first.weight"], run, samples)
+    assert not are_initialized_alike(["first.weight"], run, {})
+    assert not are_initialized_alike(["first.weight"], run, {place: {} for place in samples})
+    assert not are_initialized_alike(["another.weight"], run, samples)
 
 
 def only_gradients(name):
