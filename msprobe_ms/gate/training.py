@@ -334,8 +334,9 @@ def are_initialized_alike(
             return False
         for name, sample in parameters_of.items():
             mine = _parameter(dump, name.removeprefix(PARAMETER.format("")), sample)
-            is_known = mine is not None and len(sample.elements) > 0
-            if not is_known or not _rms(mine - sample.elements) <= _DRAWN * _rms(sample.elements):
+            if mine is None or not len(sample.elements):
+                return False
+            if not _rms(mine - sample.elements) <= _DRAWN * _rms(sample.elements):
                 return False
     return bool(of_ranks)
 
