@@ -96,6 +96,12 @@ def rounds_inside(known: Operation | None) -> bool:
     return known is None or known.name in _ROUNDING_INSIDE
 
 
+def shares_errors(known: Operation | None) -> bool:
+    """Return whether the elements of a channel of an operation's output share one rounding error: a normalization over
+    a batch multiplies all of them by one factor."""
+    return known is not None and known.name == "batch_norm"
+
+
 def is_exact(known: Operation | None) -> bool:
     """Return whether all kernels give bitwise equal results for an operation."""
     return known is not None and (known.name in _CORRECTLY_ROUNDED or known.kind is Kind.MOVES)

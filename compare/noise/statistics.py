@@ -33,7 +33,7 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.match.fused import groups
 from msprobe.compare.match.pairs import Ints
 from msprobe.replay.operations import Operation
-from msprobe.store.record import INPUT
+from msprobe.store.record import INPUT, OUTPUT
 
 from .deviations import (
     ACROSS,
@@ -55,7 +55,17 @@ from .deviations import (
 )
 from .evidence import OutputEvidence, stem_of
 from .identities import JOINS, Law, has_law, identities, identities_of_many, is_same, sum_identities
-from .operation import JUMPING, STEEP, CallSummaries, Forms, ManySummaries, is_exact, operation_of, rounds_inside
+from .operation import (
+    JUMPING,
+    STEEP,
+    CallSummaries,
+    Forms,
+    ManySummaries,
+    is_exact,
+    operation_of,
+    rounds_inside,
+    shares_errors,
+)
 from .pairs import PASS, UNJUDGED, AlignedGraphs
 from .summary import MASKED, Deviation, DeviationColumns, Summaries, Summary, deviation, deviations, summary_of_parts
 
@@ -163,13 +173,31 @@ class AlignedStatistics(AlignedGraphs):
         if self.comparison.samples:  # the error of single elements, as the extremes show it
             high = np.maximum(high, self._sampled[known])
         found = norm, mean, high, low
-        moments, size = np.maximum(norm, mean), np.maximum(sizes[1][are_alike], 1)
+        moments, size = np.maximum(norm, mean), np.maximum(self._independent(g, sizes[1][are_alike]), 1)
         spread = np.maximum(moments * np.sqrt(size.astype(np.float64)), np.maximum(high, low))
         top, bottom, _, _ = self.sides[1].statistics(g)
         self.are_known, self._deviations = known.data, tuple(_entered(known, column, 0.0).data for column in found)
         self._sizes, self.spread = _entered(known, size, 1).data, _entered(known, spread, math.inf).data
         self.moments = _entered(known, moments, 0.0).data
         self.are_masked = _entered(known, np.maximum(np.abs(top), np.abs(bottom)) > MASKED, False).data
+
+    def _independent(self, rows: Ints, sizes: Ints) -> Ints:
+        """Return the numbers of independent errors of tensors of the golden: of elements, or of channels that share
+        one."""
+        graph = self.graphs[1]
+        calls = [
+            call
+            for call, name in enumerate(graph.names)
+            if name.direction == "forward" and shares_errors(operation_of(name))
+        ]
+        if not calls:
+            return sizes
+        columns, found = graph.columns, sizes.copy()
+        are_shared = np.isin(np.asarray(graph.call_of)[rows], calls) & (np.asarray(columns.part)[rows] == OUTPUT)
+        for at in np.flatnonzero(are_shared).tolist():
+            _, _, shape = columns.looks[columns.look[rows[at]]]
+            found[at] = shape[1] if shape and len(shape) > 1 else sizes[at]
+        return found
 
     @cached_property
     def _sampled(self) -> NDArray[np.float64]:

@@ -17,8 +17,9 @@ from msprobe.base.verdicts import Verdicts
 from msprobe.checks.invariants.judgement import Run
 from msprobe.compare.core.limits import BUILT_IN, Limits
 from msprobe.compare.dispatch import answer_of, compare_paths, counts_of, pairs_of, verdicts_of
+from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.summary import RequestResult
-from msprobe.compare.locate.finding import Parameters, Updated
+from msprobe.compare.locate.finding import Parameters, RunInput, Updated
 from msprobe.compare.request import Request
 from msprobe.findings.catalogue import comparison
 from msprobe.findings.catalogue import gate as kinds
@@ -31,6 +32,7 @@ from .training import (
     PRESETS,
     GradientError,
     StepFacts,
+    are_fed_alike,
     are_initialized_alike,
     beyond,
     coverage,
@@ -126,7 +128,7 @@ def judged(
         notes = (*notes, phrase("at most {number} elements of each tensor were compared too", number=sampled))
     verdict = replace(verdict, answer=replace(answer, advice=_advice(answer), notes=notes))
     if verdict.state is State.RED:
-        verdict = _by_parameters(verdict, target, golden)
+        verdict = _by_leaves(verdict, target, golden)
     if verdict.state is State.RED:
         verdict = _by_gradients(verdict, target, golden)
     if limits in PRESETS:
@@ -149,32 +151,35 @@ def _limits(golden: Golden, chosen: str) -> Limits:
     return calibrated if chosen in ("auto", "calibrated") and calibrated is not None else BUILT_IN
 
 
-def _by_parameters(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
-    """Return the verdict without findings about parameters that differ by rounding: initial values, which other kernels
-    drew, and updates of a few parameters that agree where their gradient is not rounding.
+def _by_leaves(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
+    """Return the verdict without findings about tensors that no recorded call returned, if these differ by rounding:
+    initial values and inputs, which other kernels drew, and updates of a few parameters that agree where their gradient
+    is not rounding.
 
     Statistics do not show that, and samples do. A run that has records without a verdict stays red.
     """
     assert verdict.result is not None  # it was compared
     if any(number and not cause.is_exempt for cause, number in verdict.verdicts.gaps.items()):
         return verdict
-    findings = [each.evidence for outcome in verdict.result.outcomes for each in outcome.findings]
-    if not all(isinstance(each, Updated | Parameters) for each in findings):
+    findings = [(outcome, each) for outcome in verdict.result.outcomes for each in outcome.findings]
+    if not all(isinstance(each.evidence, Updated | Parameters | RunInput) for _, each in findings):
         return verdict
     names, are_rounding = _updates(verdict.result, target, golden)
-    initial = [name for each in findings if isinstance(each, Parameters) for name in each.names]
-    if not names and not initial:
+    initial = [name for _, each in findings if isinstance(each.evidence, Parameters) for name in each.evidence.names]
+    fed = [(outcome, each.name) for outcome, each in findings if isinstance(each.evidence, RunInput)]
+    if not (names or initial or fed):
         return verdict
-    steps = {
-        outcome.step or 0
-        for outcome in verdict.result.outcomes
-        if any(isinstance(each.evidence, Parameters) for each in outcome.findings)
-    }
+    steps = {outcome.step or 0 for outcome, each in findings if isinstance(each.evidence, Parameters)}
     if not steps <= {min(each.step for each in golden.facts)}:
         return verdict  # those of a later step are not initial
     if not are_rounding or (initial and not are_initialized_alike(initial, target, golden.samples())):
         return verdict
+    if fed and not _are_fed_alike(fed, target, golden):
+        return verdict
     notes = []
+    if fed:
+        unique = names_phrase(dict.fromkeys(name for _, name in fed))
+        notes.append(phrase("inputs of {names} differ by rounding", names=unique))
     if initial:
         notes.append(phrase("initial values of {names} differ by rounding", names=names_phrase(dict.fromkeys(initial))))
     if names:
@@ -183,6 +188,17 @@ def _by_parameters(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     line = phrase("no difference beyond rounding: {number} pairs pass", number=verdict.verdicts.fine)
     answer = Answer("clean", line, harmless=verdict.answer.harmless, notes=(*verdict.answer.notes, *notes))
     return replace(verdict, state=State.GREEN, answer=answer, verdicts=replace(verdict.verdicts, wrong=0))
+
+
+def _are_fed_alike(fed: Sequence[tuple[Outcome, str]], target: Run, golden: Golden) -> bool:
+    """Return whether the inputs of calls agree up to rounding, each in the step and rank of its outcome."""
+    run, samples = read_run(golden.dump), golden.samples()
+    for outcome, call in fed:
+        place = outcome.step or 0, outcome.rank or 0
+        mine, theirs = (one.steps.get(place[0], {}).get(place[1]) for one in (target, run))
+        if mine is None or theirs is None or not are_fed_alike(call, mine, theirs, samples.get(place, {})):
+            return False
+    return True
 
 
 def _updates(result: RequestResult, target: Run, golden: Golden) -> tuple[list[str], bool]:

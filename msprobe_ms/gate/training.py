@@ -26,12 +26,12 @@ from msprobe.checks.invariants.rows import (
     loss_of,
     parameters,
 )
-from msprobe.compare.core.standard import canonical
+from msprobe.compare.core.standard import canonical, family
 from msprobe.findings.catalogue import gate as kinds
 from msprobe.findings.finding import Answer, Finding, Place
 from msprobe.findings.kind import Kind
 from msprobe.store.reader import load_tensor
-from msprobe.store.record import TENSOR, Dump
+from msprobe.store.record import INPUT, OUTPUT, TENSOR, Dump
 from msprobe.store.samples import Floats, Sample, positions, taken
 
 PARAMETER, GRADIENT = "parameter {}", "gradient of {}"
@@ -258,7 +258,7 @@ def gradient_errors(
     found: list[GradientError] = []
     greatest: dict[int, float] = {}
     table = GRADIENT_NOISE if are_comparable else GRADIENT_NOISE_OF_OTHER_CALLS
-    for step, rank, _ in golden.every:
+    for step, rank, dump in golden.every:
         other = run.steps.get(step, {}).get(rank)
         own = {name: one for name, one in samples.get((step, rank), {}).items() if name.startswith(GRADIENT.format(""))}
         if other is None or not own:
@@ -275,14 +275,23 @@ def gradient_errors(
         sizes = [_rms(theirs) for _, theirs, _ in pairs.values()]
         usual = float(np.median(sizes))
         before = greatest.get(rank)
+        # Statistics of calls show smaller errors than that; if the calls are others, nothing else does.
+        coarsest = 0.0 if are_comparable else max((table.get(one, 0.0) for one in _computed_in(dump)), default=0.0)
         for (parameter, (ours, theirs, dtype)), size in zip(pairs.items(), sizes, strict=True):
             is_cancelled = max(size, _rms(ours)) < _CANCELLED * usual
             error = 0.0 if is_cancelled else _rms(ours - theirs) / max(size, _NEGLIGIBLE * usual, 1e-300)
-            least = table.get(canonical(dtype), table["float32"])
+            least = max(table.get(canonical(dtype), table["float32"]), coarsest)
             limit = least if before is None else max(least, GRADIENT_DRIFT * before)
             found.append(GradientError(parameter, step or 0, rank, error, limit))
         greatest[rank] = max(before or 0.0, max((one.error for one in found if one.rank == rank), default=0.0))
     return iter(found)
+
+
+def _computed_in(dump: Dump) -> set[str]:
+    """Return the dtypes of the tensors that backward calls return: a float32 gradient may be computed in bfloat16."""
+    columns = dump.columns
+    calls = (call for call, name in enumerate(dump.names) if name.direction == "backward")
+    return {canonical(columns.dtype(row)) for call in calls for row in columns.tensors(call, OUTPUT)}
 
 
 def _rms(elements: Floats) -> float:
@@ -317,7 +326,8 @@ def is_rounding_updated(
 
 
 _DRAWN = 1e-6
-"""Relative difference of initial parameters that is rounding of the kernels that draw them, as the root mean square."""
+"""Relative difference of initial parameters and of inputs of the run that is rounding of the kernels that draw them, as
+the root mean square."""
 
 
 def are_initialized_alike(
@@ -339,6 +349,34 @@ def are_initialized_alike(
             if not _rms(mine - sample.elements) <= _DRAWN * _rms(sample.elements):
                 return False
     return bool(of_ranks)
+
+
+def are_fed_alike(call: str, mine: Dump, theirs: Dump, samples: Mapping[str, Sample]) -> bool:
+    """Return whether the tensors that a call receives agree up to rounding, in their statistics and in a sample of
+    their elements; False if one that differs has no sample."""
+    if call not in mine.place or call not in theirs.place:
+        return False
+    rows = [list(dump.columns.tensors(dump.place[call], INPUT)) for dump in (mine, theirs)]
+    if len(rows[0]) != len(rows[1]):
+        return False
+    return all(_is_fed_alike(at, other, mine, theirs, samples) for at, other in zip(*rows, strict=True))
+
+
+def _is_fed_alike(at: int, other: int, mine: Dump, theirs: Dump, samples: Mapping[str, Sample]) -> bool:
+    ours, golden = mine.columns, theirs.columns
+    if fingerprint(mine, at) == fingerprint(theirs, other):
+        return True
+    record = ours.record(at, ours.call_of(at))
+    sample = samples.get(golden.row_name(other, golden.call_of(other)))
+    if sample is None or not len(sample.elements) or not record.file or family(record.dtype) != "float":
+        return False
+    array = load_tensor(mine, record)
+    if array.size != sample.count or not _rms(taken(array, sample.positions) - sample.elements) <= _DRAWN * _rms(
+        sample.elements
+    ):
+        return False
+    found, expected = (dump.columns.numbers_of(row) for dump, row in ((mine, at), (theirs, other)))
+    return all(abs(x - y) <= _DRAWN * max(abs(y), _rms(sample.elements)) for x, y in zip(found, expected, strict=True))
 
 
 def _is_cancelled(name: str, step: int, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]) -> bool:

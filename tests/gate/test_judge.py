@@ -145,28 +145,84 @@ def test_a_gradient_that_differs_is_named_where_calls_cannot_be_seen(golden_of, 
     assert verdict.answer.first.place.step == 0
 
 
+def rewrite(run, change):
+    """Call `change(dump, arrays)` for each dump of a run, and write the arrays, by file, that it has changed."""
+    for _, _, dump in read_run(run).every:
+        columns = dump.columns
+        records = [columns.record(row, columns.call_of(row)) for row in range(len(columns)) if columns.file[row]]
+        arrays = {record.file: load_tensor(dump, record) for record in records}
+        change(dump, arrays)
+        folder = Path(dump.folder) / "dump_tensor_data"
+        shutil.rmtree(folder)
+        folder.mkdir()
+        for file, array in arrays.items():
+            np.save(folder / file, array)
+
+
 @pytest.mark.parametrize(("size", "state"), [(1e-5, State.GREEN), (1e-2, State.RED)])
 def test_what_is_left_of_a_gradient_that_cancels_out_is_rounding(run_of, tmp_path, size, state):
     """A bias before a batch norm has no effect on the loss: both runs have some rounding as its gradient."""
     sides = run_of("base"), Path(shutil.copytree(run_of("base"), tmp_path / "golden-run"))
     for side, random in zip(sides, map(np.random.default_rng, (1, 2)), strict=True):
-        for _, _, dump in read_run(side).every:
-            rows, columns = gradient_rows(dump), dump.columns
+
+        def cancel(dump, arrays, random=random):
+            rows = gradient_rows(dump)
             gradients = {name: gradient(dump, at) for name, at in rows.items()}
             usual = float(np.median([np.sqrt(np.mean(np.square(each))) for each in gradients.values()]))
-            records = [columns.record(row, columns.call_of(row)) for row in range(len(columns)) if columns.file[row]]
-            arrays = {record.file: load_tensor(dump, record) for record in records}
-            bias = columns.file[rows["first.bias"][0]]
+            bias = dump.columns.file[rows["first.bias"][0]]
             arrays[bias] = (size * usual * random.standard_normal(arrays[bias].shape)).astype(np.float32)
-            folder = Path(dump.folder) / "dump_tensor_data"
-            shutil.rmtree(folder)
-            folder.mkdir()
-            for file, array in arrays.items():
-                np.save(folder / file, array)
+
+        rewrite(side, cancel)
     without(sides[0], only_gradients)
     write(tmp_path / "cancelled.golden", sides[1], Wanted(Collection()))
     verdict = judged(sides[0], Golden.read(tmp_path / "cancelled.golden"))
     assert verdict.state is state, verdict.answer.line
+
+
+@pytest.mark.parametrize(("dtype", "state"), [("torch.bfloat16", State.GREEN), ("torch.float32", State.RED)])
+def test_gradients_that_were_computed_in_bfloat16_have_its_rounding(run_of, tmp_path, dtype, state):
+    """Under autocast the gradient of a parameter is float32, and those of the calls are bfloat16 with 8 bits."""
+    sides = run_of("base"), Path(shutil.copytree(run_of("base"), tmp_path / "golden-run"))
+    for side, error in zip(sides, (2.0**-8, 0.0), strict=True):
+
+        def scale(dump, arrays, error=error):
+            for rows in gradient_rows(dump).values():
+                file = dump.columns.file[rows[0]]
+                arrays[file] = arrays[file] * np.float32(1 + error)
+
+        rewrite(side, scale)
+        for file in side.rglob("dump.json"):
+            text = json.loads(file.read_text())
+            for name, entry in text["data"].items():
+                if ".backward" in name:
+                    entry["output"] = [one | {"dtype": dtype} for one in entry["output"] if isinstance(one, dict)]
+            file.write_text(json.dumps(text))
+    without(sides[0], only_gradients)
+    write(tmp_path / "mixed.golden", sides[1], Wanted(Collection()))
+    verdict = judged(sides[0], Golden.read(tmp_path / "mixed.golden"))
+    assert verdict.state is state, verdict.answer.line
+
+
+@pytest.mark.parametrize(("error", "state"), [(2.0**-23, State.GREEN), (1e-4, State.RED)])
+def test_inputs_that_differ_by_rounding_are_green(run_of, golden_of, error, state):
+    """Random inputs are drawn by a kernel, which rounds differently on another processor."""
+    run, calls = run_of("base"), ("Functional.linear.0.forward", "Module.first.Linear.forward.0")
+
+    def scale(dump, arrays):
+        for call in calls:
+            arrays[f"{call}.input.0.npy"] = arrays[f"{call}.input.0.npy"] * np.float32(1 + error)
+
+    rewrite(run, scale)
+    for file in run.rglob("dump.json"):
+        text = json.loads(file.read_text())
+        for call in calls:
+            record = text["data"][call]["input_args"][0]
+            record |= {key: record[key] * (1 + error) for key in ("Max", "Min", "Mean", "Norm")}
+        file.write_text(json.dumps(text))
+    verdict = judged(run, golden_of("base"))
+    assert verdict.state is state, verdict.answer.line
+    if state is State.RED:
+        assert first(verdict)[0] is comparison.RUN_INPUTS
 
 
 def test_mindformers_limits_accept_what_they_allow(golden_of, run_of):

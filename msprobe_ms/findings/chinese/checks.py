@@ -26,6 +26,7 @@ MESSAGES = {
     "first gradient that differs: {what}": "首个不同的梯度：{what}",
     "the same training by other calls: {number} gradients in {steps} steps agree, with errors up to {error:.2g}": "调用不同，训练相同：{steps} 个 step 中的 {number} 个梯度一致，误差不超过 {error:.2g}",
     "initial values of {names} differ by rounding": "{names} 的初始值只有舍入差异",
+    "inputs of {names} differ by rounding": "{names} 的输入只有舍入差异",
     "updates of {names} differ only where their gradient is rounding": "{names} 的更新只在梯度为舍入误差的元素上不同",
     "no difference beyond rounding: {number} pairs pass": "除舍入外没有差异：{number} 对通过",
     "limits: {name} ({source})": "限值：{name}（{source}）",
