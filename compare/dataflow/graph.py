@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base.memo import cached_by_identity
+from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Origin, Source, exact_numbers, source_of, tensor_of
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, TENSOR, Dump
@@ -143,9 +144,11 @@ class Graph:
         if columns.part[row] == PARAMETERS:
             return self._parameter(row)
         declared = source_of(columns.source[row])
-        if declared.origin != "unknown" or (mark := self.numbers[row]) < 0:
+        if declared.origin not in ("unknown", "leaf") or (mark := self.numbers[row]) < 0:
             return declared
         is_own, call = call in (-1, self.call_of[row]), self.call_of[row] if call < 0 else call
+        if declared.origin == "leaf":
+            return self._received(self._made[row]) or declared
         parameters = self._parameters.get(mark, [])
         around = set(self.around(call)) if parameters else ()
         if (own := next((at for at in parameters if self.call_of[at] in around), -1)) >= 0:
@@ -154,6 +157,13 @@ class Graph:
         if made >= 0:
             return Source("call", columns.names[self.call_of[made]], "output", columns.path_of(made))
         return self._parameter(parameters[0]) if parameters else UNKNOWN
+
+    def _received(self, made: int) -> Source | None:
+        """Return the exchange between ranks that an output is the result of, None for any other: a tensor that was
+        received, and then requires a gradient, is a leaf."""
+        if made < 0 or not word_of(self.columns.names[self.call_of[made]]):
+            return None
+        return Source("call", self.columns.names[self.call_of[made]], "output", self.columns.path_of(made))
 
     def _parameter(self, row: int) -> Source:
         return Source("parameter", text=self.dump.parameter_name(row))

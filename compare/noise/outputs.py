@@ -31,6 +31,7 @@ from .inputs import (
     state_from_producers,
     state_of_input,
     state_via_unmatched,
+    unrecorded_code,
 )
 from .operation import STEEP, operation_of
 from .pairs import ERROR, UNJUDGED, WARNING, AlignedGraphs
@@ -255,6 +256,14 @@ def result_of_pair(visit: Visit, row: int) -> State | None:
     return state_from_producers(visit.flow, row, [elsewhere]) if elsewhere >= 0 else None
 
 
+def gradient_of_idle_cell(visit: Visit, row: int) -> State | None:
+    """It is the gradient of a parameter of a cell that was not called: unrecorded code passed the parameter on, such as
+    a tied weight that is transposed."""
+    if visit.event.kind != "parameters_grad" or visit.event.owners:
+        return None
+    return unrecorded_code(visit.flow, visit.event, row)
+
+
 def result_of_other_calls(visit: Visit, row: int) -> State | None:
     """Calls inside returned it that are not a pair, at least one of which has a counterpart."""
     flow, aligned = visit.flow, visit.flow.aligned
@@ -446,6 +455,7 @@ CELL_RULES: tuple[Rule, ...] = (
     value,
     output_without_verdict,
     result_of_pair,
+    gradient_of_idle_cell,
     result_of_other_calls,
     layer_by_evidence,
     inherited_result,

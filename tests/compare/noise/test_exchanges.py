@@ -87,3 +87,47 @@ def test_what_is_rounding_is_rounding_after_an_exchange(builder, tensor, compare
             made.write()
     code, line = compared(str(tmp_path / "t"), str(tmp_path / "g"))
     assert (code, line.split(":")[0]) == (0, "no difference beyond rounding"), line
+
+
+def noisy(array, error):
+    return (array * (1 + error * np.cos(1e3 * array))).astype(np.float32)
+
+
+@pytest.fixture
+def stages(builder, tensor, tmp_path):
+    """`stages(side, error, lost)`: rank 1 receives a tensor from rank 0, and multiplies it by the weight of a cell that
+    it does not call; a share of the gradient of this weight is lost."""
+    random = np.random.default_rng(1)
+    sent, weight, incoming = (random.standard_normal(shape).astype(np.float32) for shape in ((64, 8), (8, 4), (64, 4)))
+
+    def write(side, error=0.0, lost=0.0):
+        hidden = noisy(sent, error)
+        made = builder(side, mode="tensor")
+        made.folder = tmp_path / side / "step0" / "rank0"
+        made.call("Functional.mine.0.forward", [tensor(sent, "leaf")], [tensor(hidden)])
+        made.call("Distributed.send.0.forward", [tensor(hidden)], [tensor(hidden)])
+        made.write()
+        made = builder(side, mode="tensor")
+        made.folder = tmp_path / side / "step0" / "rank1"
+        empty, gradient = np.zeros_like(hidden), (hidden.T @ incoming * (1 - lost)).astype(np.float32)
+        made.call("Distributed.recv.0.forward", [tensor(empty)], [tensor(hidden)])
+        given = [tensor(hidden, "leaf"), tensor(weight, "code")]
+        made.call("Tensor.__matmul__.0.forward", given, [tensor(hidden @ weight)])
+        made.call("Tensor.__matmul__.0.backward", [tensor(incoming)], [tensor(incoming @ weight.T), tensor(gradient)])
+        made.gradients("Cell.tied.Embedding.parameters_grad", weight=tensor(np.ascontiguousarray(gradient.T)))
+        made.write()
+        return str(tmp_path / side)
+
+    return write
+
+
+def test_what_is_received_may_require_a_gradient(stages, compared):
+    """It is a leaf then, and the result of the exchange all the same. The gradient of the weight follows from it."""
+    code, line = compared(stages("t", error=4e-7), stages("g"))
+    assert (code, line.split(":")[0]) == (0, "no difference beyond rounding"), line
+
+
+def test_a_gradient_of_a_cell_without_calls_may_be_wrong(stages, compared):
+    code, line = compared(stages("t", error=4e-7, lost=1e-2), stages("g"))
+    assert code == 1
+    assert line.startswith("first wrong call: Tensor.__matmul__.0.backward")
