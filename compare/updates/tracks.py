@@ -6,27 +6,29 @@ Some elements represent a large tensor.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from math import inf, isfinite, nan, prod, sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from msprobe.base.errors import MsprobeError
+from msprobe.base.errors import DumpError, MsprobeError
 from msprobe.base.schema import BY_NAME, merge
 from msprobe.base.statistic import widen
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.core.tensor import source_of
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.locate.finding import UpdateJudgement
+from msprobe.compare.locate.finding import Status, UpdateJudgement
 from msprobe.compare.match.pairs import Pairs, View
 from msprobe.compare.noise.summary import Summaries, deviation, summary_of_parts
 from msprobe.compare.noise.summary import Summary as TensorSummary
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import open_npy
-from msprobe.store.reader import load_file, tensor_path
+from msprobe.store.reader import find, load_file, read, tensor_path
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump, Statistics
 from msprobe.store.tensor_file import TensorFile
 
@@ -44,6 +46,9 @@ MIN_ELEMENTS, MAX_ELEMENTS = 64, 4096
 _ROUNDED_AWAY = 16.0
 """Roundings of the other parts' gradients up to which the gradient of a part is the remainder of cancellation: that of
 the keys' bias."""
+
+_RANKS = 16
+"""Number of other ranks whose gradients are added up."""
 
 _BLOCKS = 16
 _DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
@@ -163,6 +168,11 @@ def judge_updates(
     is_whole = steps[0][0].step == 0 == steps[0][1].step
     norms = [tuple(one.gradient_norm for one in side[:-1]) for side in sides]
     found = [judge(tracks, at, step, norms=(norms[0], norms[1]), is_whole=is_whole)] if tracks else []
+    if found and found[0].differing:
+        together = [[_Replicas(pair[side]) for pair in steps] for side in (0, 1)]
+        if all(one.others for side in together for one in side[:at]):
+            shared = [parameter for pair in pairs if (parameter := _parameter(pair, together, at, each)) is not None]
+            found[0] = _agreeing(found[0], judge(shared, at, step, is_whole=is_whole))
     if summaries:
         found.append(_of_every_part(judge_summaries(list(summaries), step), list(summaries.values())))
     return UpdateJudgement(
@@ -285,6 +295,51 @@ class _Parameters:
         except (MsprobeError, OSError):  # the comparison reports what is missing; here it is only not judged
             return None
         return found if np.isfinite(found).all() else None
+
+
+class _Replicas(_Parameters):
+    """The parameters of the dump of one rank, whose gradients are the sums over all ranks that have an equal parameter,
+    as data parallelism adds them."""
+
+    @cached_property
+    def others(self) -> list[_Parameters]:
+        """Return the other ranks of the step."""
+        own = Path(self.dump.folder)
+        found = []
+        for folder in sorted(own.parent.glob("rank*")):
+            if folder != own and len(found) < _RANKS:
+                with suppress(DumpError):  # the comparison of that rank reports it
+                    found.append(_Parameters(read(find(folder))))
+        return found
+
+    def gradient(self, name: str, view: str, each: int) -> Floats | None:
+        """Return the gradient of the same elements, added up over the ranks; None if it is unknown."""
+        total, own = super().gradient(name, view, each), self.weight(name, view, each)
+        for rank in self.others:
+            weight = rank.weight(name, view, each)
+            if weight is None or own is None or not np.array_equal(weight, own):
+                continue
+            part = rank.gradient(name, view, each)
+            if total is None or part is None or total.shape != part.shape:
+                return None
+            total = total + part
+        return total
+
+
+def _agreeing(judgement: UpdateJudgement, other: UpdateJudgement) -> UpdateJudgement:
+    """Return the judgement in which parameters agree that agree by another judgement."""
+    agreeing = {(one.parameter, one.golden): one for one in other.verdicts if one.status is Status.AGREES}
+    verdicts = [
+        agreeing.get((one.parameter, one.golden), one) if one.status is Status.DIFFERS else one
+        for one in judgement.verdicts
+    ]
+    still = {one.parameter for one in verdicts if one.status is Status.DIFFERS}
+    differences = [
+        replace(one, parameters=tuple(name for name in one.parameters if name in still))
+        for one in judgement.differences
+        if not still.isdisjoint(one.parameters)
+    ]
+    return replace(judgement, verdicts=tuple(verdicts), differences=tuple(differences))
 
 
 def _ulp(dtype: str) -> float:

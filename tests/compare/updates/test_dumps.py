@@ -1,10 +1,11 @@
 """Parameters of later steps in dumps: read, judged by their updates, and told in the answer of a whole run."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
-from optimizers import NAMES, Optimizer, train
+from optimizers import NAMES, SHAPES, Optimizer, train
 
 from msprobe.cli import main
 from msprobe.compare.core.reason import Why
@@ -204,3 +205,67 @@ def test_steps_around_a_job_are_those_without_a_gap(recorded):
     assert [target.step for target, _ in read_steps(before)] == [0]
     jobs = plan(recorded("t2", steps=(0, 2)), recorded("g2", steps=(0, 2))).jobs
     assert around(jobs) == [((), ()), ((), ())]
+
+
+@pytest.fixture
+def averaged(builder, tensor, tmp_path):
+    """`averaged("target", seed, rates)`: two ranks of a training that averages their gradients. Those of the bias are
+    opposite numbers, up to rounding."""
+
+    def make(side, seed, **settings):
+        draw = np.random.default_rng(0)
+        rounding = np.random.default_rng(seed)
+        weights = {name: draw.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
+        optimizer = Optimizer(**settings)
+        for step in range(STEPS):
+            gradients = [{name: draw.standard_normal(w.shape) for name, w in weights.items()} for _ in range(2)]
+            gradients[1]["bias"] = -gradients[0]["bias"]
+            gradients = [
+                {
+                    name: (g * (1 + 1e-7 * rounding.standard_normal(g.shape))).astype(np.float32)
+                    for name, g in of.items()
+                }
+                for of in gradients
+            ]
+            for rank, own in enumerate(gradients):
+                made = builder(side, mode="tensor")
+                made.folder = tmp_path / side / f"step{step}" / f"rank{rank}"
+                made.extra["step"] = step
+                for name in NAMES:
+                    call = f"Cell.{name}.Dense.forward.0"
+                    made.call(call, [1.0], [2.0], parameters={"weight": tensor(weights[name])})
+                for name in reversed(NAMES):
+                    made.gradients(f"Cell.{name}.Dense.parameters_grad", weight=tensor(own[name]))
+                made.write()
+            weights = optimizer.step(weights, {name: (gradients[0][name] + gradients[1][name]) / 2 for name in NAMES})
+        return tmp_path / side
+
+    return make
+
+
+def updates_of_rank(target, golden, rank=0):
+    """The judgement of the updates of one of two ranks."""
+    steps = [[read(side / f"step{n}" / f"rank{rank}") for side in (target, golden)] for n in range(2)]
+    updates = Updates(lambda: [tuple(steps[0])])
+    compare(*steps[1], settle=updates.settle)
+    return updates.judgement
+
+
+def test_a_gradient_that_cancels_out_over_the_ranks_has_no_effect_but_rounding(averaged):
+    """Adam makes whole updates of the rounding that is left; each rank alone has a clear gradient."""
+    found = updates_of_rank(averaged("target", 1), averaged("golden", 2))
+    assert found.differing == ()
+    assert "bias" in names(found.agreeing)
+
+
+def test_the_gradients_of_all_ranks_do_not_excuse_another_rate(averaged):
+    found = updates_of_rank(averaged("target", 1, rates={"gain": 1.2}), averaged("golden", 2))
+    assert names(found.differing) == ("gain",)
+
+
+def test_without_the_other_rank_nothing_shows_that_a_gradient_cancels_out(averaged):
+    sides = averaged("target", 1), averaged("golden", 2)
+    for side in sides:
+        for folder in side.glob("step*/rank1"):
+            shutil.rmtree(folder)
+    assert "bias" in names(updates_of_rank(*sides).differing)
