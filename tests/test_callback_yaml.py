@@ -19,7 +19,7 @@ from msprobe.mindspore import MsprobeInitStep, MsprobeStep, PrecisionDebugger
 sys.path.append(str(Path(__file__).parent / "training"))  # the files there stand beside each other
 from by_model import BATCHES, FORWARD, Net, batches, bits, data_of, forget_debuggers, forward, steps, train
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.cli import main
 from msprobe.gate import golden as making
 from msprobe.gate.golden import Accepted, Golden, Wanted, write
+from msprobe.gate.judge import State, judged
 from msprobe.gate.recording import Collection
 from msprobe.store.detect import kind_of
 from msprobe.store.golden import MANIFEST
@@ -193,3 +195,11 @@ def test_show_has_the_manifest_as_a_document(golden_of, capsys):
     assert document["details"]["accepted"] == [{"reason": "why", "findings": []}]
     assert main(["gate", "show", str(path)]) == 0
     assert "accepted 1: why" in capsys.readouterr().out
+
+
+def test_a_golden_that_was_recorded_before_is_read(run_of):
+    """Golden files are in the repositories of users: a later version reads them and judges as before."""
+    golden = Golden.read(Path(__file__).with_name("released.golden"))
+    assert golden.about["format_version"] == 1
+    assert judged(run_of("base"), golden).state is State.GREEN
+    assert judged(run_of("eps"), golden).state is State.RED

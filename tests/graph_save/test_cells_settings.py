@@ -15,7 +15,7 @@ from msprobe.base.digest import digest
 from msprobe.base.errors import UsageError
 from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(4)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(6)]
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "training"))

@@ -7,7 +7,7 @@ layer's own.
 
 import pytest
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(3)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(6)]
 
 PROGRAM = """
 import mindspore as ms

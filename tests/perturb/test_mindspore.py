@@ -14,7 +14,7 @@ from mindspore import Parameter, Tensor, mint, nn, ops
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.store.free_benchmark import read_table
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 FRAMEWORK = "mindspore"
 

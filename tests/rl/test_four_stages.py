@@ -15,7 +15,7 @@ from msprobe.core import MsProbe  # noqa: E402
 from msprobe.frameworks.mindspore.autograd import HAS_NODES  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger  # noqa: E402
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 WORDS, BATCH, STEPS = 5, 2, 3
 FILES = ("construct.json", "dump.json", "stack.json")

@@ -20,7 +20,7 @@ from openpyxl import load_workbook
 from msprobe.cli import main
 from msprobe.core import SingleComparator
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "grpo"
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from preloaded import python
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.part(2)]
 
 NET = """import torch
 from torch import nn

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from gates import check, last_line, record
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.slow]
+pytestmark = [pytest.mark.mindspore, pytest.mark.slow, pytest.mark.part(2)]
 
 TRAINING = Path(__file__).with_name("gpt_mindspore.py")
 

@@ -10,7 +10,7 @@ import pytest
 from gates import check, last_line, record
 from preloaded import python
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.part(3)]
 
 TRAINING = Path(__file__).with_name("gpt_torch.py")
 

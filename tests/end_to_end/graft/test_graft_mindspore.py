@@ -3,7 +3,7 @@
 import pytest
 from grafted import collect, graft
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.slow]
+pytestmark = [pytest.mark.mindspore, pytest.mark.slow, pytest.mark.part(3)]
 
 TRAINING = "gpt_mindspore.py"
 

@@ -3,7 +3,7 @@
 import pytest
 from grafted import collect, graft
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.part(3)]
 
 TRAINING = "gpt_torch.py"
 

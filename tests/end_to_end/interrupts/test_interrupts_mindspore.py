@@ -3,7 +3,7 @@
 import pytest
 from interrupting import CASES, interrupt
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 
 @pytest.mark.parametrize(("seed", "count"), CASES)

@@ -15,7 +15,7 @@ from msprobe.base.errors import UsageError
 from msprobe.frameworks.mindspore.debugger import PrecisionDebugger
 from msprobe.store.graft_plan import GoldenValue, GraftedCall, GraftedStep, GraftPlan, write_plan
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
 
 ALL = ["forward", "backward", "inputs", "incoming", "parameters", "update"]
 STEPS = 3

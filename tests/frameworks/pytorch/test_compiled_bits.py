@@ -34,7 +34,7 @@ def bare(tmp_path_factory):
     return outcome
 
 
-@pytest.mark.sample(1)
+@pytest.mark.turns("compiled", 2)
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "nothing"])
 @pytest.mark.parametrize("way", WAYS)
@@ -58,7 +58,7 @@ def expected(way, tool):
     return parts - {"monitor"} if tool == "monitor, xy" and way.startswith("whole") else parts
 
 
-@pytest.mark.sample(1)
+@pytest.mark.turns("compiled", 2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "nothing"])
 @pytest.mark.parametrize("way", LATE)
@@ -69,7 +69,7 @@ def test_training_that_is_compiled_while_it_is_collected_is_bit_identical(way, t
     assert collected(tmp_path) == expected(way, tool)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.turns("compiled", 2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("tool", ["mix, dispatch", "grad_probe", "monitor, all"])
 @pytest.mark.parametrize("way", ["optimizer", "step with its backward"])
@@ -113,7 +113,7 @@ debugger.step()
     assert "Functional.linear.0.forward" in names
 
 
-@pytest.mark.sample(1)
+@pytest.mark.turns("compiled", 2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("way", LATE)
 def test_bits_tell_compiled_code_from_the_frameworks_kernels(way, bare, tmp_path):

@@ -20,7 +20,7 @@ from msprobe.pytorch import PrecisionDebugger
 from msprobe.store.graft_plan import GoldenValue, GraftedCall, GraftedStep, GraftPlan, write_plan
 from msprobe.store.reader import load_tensor, read
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.part(2)]
 
 ALL = ["forward", "backward", "inputs", "incoming", "parameters", "update"]
 STEPS = 3
