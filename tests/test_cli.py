@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
-pytestmark = pytest.mark.part(3)
+pytestmark = pytest.mark.part(5)
 
 SAMPLES = Path(__file__).parent / "samples"
 DUMPS = SAMPLES / "8.1.1" / "dumps"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from msprobe.base import statistic as module
 from msprobe.base.statistic import statistic
 
-pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way")]
+pytestmark = [pytest.mark.everywhere, pytest.mark.usefixtures("way"), pytest.mark.part(2)]
 
 
 def layouts(array: np.ndarray) -> dict[str, np.ndarray]:

@@ -20,6 +20,8 @@ from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.rows import rows
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.part(2)
+
 PAIRS = [(v, p, m) for v in ("8.1.1", "26.2.0") for p in ("same", "perturbed") for m in ("stat", "tensor", "md5")]
 
 METRICS = {

@@ -14,7 +14,7 @@ from msprobe.cli import main
 sys.path.append(str(Path(__file__).parents[1] / "base"))
 import secret_corpus
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 MOST = 0.01
 """Share of the planted secrets that may pass."""

@@ -20,6 +20,8 @@ from msprobe.gate.recording import Collection
 from msprobe.gate.training import StepFacts, Untrained, are_initialized_alike, defects, gradient, gradient_rows
 from msprobe.store.reader import load_tensor
 
+pytestmark = pytest.mark.part(2)
+
 
 def first(verdict):
     """The kind and name of the first finding."""

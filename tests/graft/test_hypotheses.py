@@ -8,6 +8,8 @@ from msprobe.findings.catalogue import comparison as kinds
 from msprobe.graft.hypotheses import What, calls_graft, differing_calls, everything_before, hypotheses
 from msprobe.graft.runs import studied
 
+pytestmark = pytest.mark.part(2)
+
 RUNS = Path(__file__).parents[1] / "gate" / "runs"
 
 

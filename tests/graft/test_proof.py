@@ -10,6 +10,8 @@ from msprobe.graft.proof import Verdict, prove
 from msprobe.graft.report import answer_of, exit_code, lines
 from msprobe.graft.runs import studied
 
+pytestmark = pytest.mark.part(3)
+
 RUNS = Path(__file__).parents[1] / "gate" / "runs"
 EPS, BASE = RUNS / "eps", RUNS / "base"
 

@@ -12,7 +12,7 @@ import pytest
 
 from msprobe.cli import main
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 NAME = "Functional.relu.0.forward"
 FILE = f"{NAME}.input.0.npy"

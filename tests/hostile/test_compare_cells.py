@@ -16,7 +16,7 @@ from msprobe.compare.tables.cells import LONGEST, guard
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.sheet import write_sheet
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 STARTS = ["=", "+", "-", "@", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\uff05"]
 BEFORE = [

@@ -14,7 +14,7 @@ from bad_runs import SPOILED, write_run
 
 from msprobe.cli import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 RANK = "step0/rank0"
 

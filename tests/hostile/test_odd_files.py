@@ -17,7 +17,7 @@ from msprobe.cli import main
 from msprobe.store.saves.single_saves import Place, write
 from msprobe.store.writer import Writer
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 SECONDS, WAITING = 5, 60
 """Of the processor, which does not depend on what else runs, and of the clock, for a pipe that nobody writes to."""

@@ -14,7 +14,7 @@ from msprobe.base.settings import read_config
 from msprobe.cli import OLDER, VERBS, main
 from msprobe.core import SingleComparator
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from msprobe.compare.units.findings import Reach
 from msprobe.report.file import against
 from msprobe.store.reader import read
 
+pytestmark = pytest.mark.part(2)
+
 LETTER = {"pass": "p", "warning": "w", "error": "e", "unjudged": "u"}
 
 

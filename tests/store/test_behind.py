@@ -18,6 +18,8 @@ from msprobe.store.npy import write_npy
 from msprobe.store.reader import load_tensor, read
 from msprobe.store.writer import Writer
 
+pytestmark = pytest.mark.part(2)
+
 HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
 
 

@@ -19,7 +19,7 @@ from msprobe.store.detect import kind_of
 from msprobe.store.run_folder import holds_dumps, leave, run_folder
 from msprobe.store.writer import Writer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.part(2)]
 
 PROCESS = """
 import os, sys

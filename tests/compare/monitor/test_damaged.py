@@ -13,7 +13,7 @@ from dense_training import train, write
 
 from msprobe.cli import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.part(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.part(6)]
 
 KINDS = (
     "actv",

@@ -14,6 +14,8 @@ from msprobe.compare.updates.fit import Fit, Form
 from msprobe.compare.updates.judgement import Parameter, Track, judge, verdict_of
 from msprobe.compare.updates.settings import ERRORS, _rate_excess
 
+pytestmark = pytest.mark.part(2)
+
 NOISE = 5e-3
 
 CLEAN = {

@@ -16,7 +16,7 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.compare.workers import cluster
 from msprobe.compare.workers.run import Lost, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.part(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.part(6)]
 
 TASKS = '''
 """What the workers of these tests do."""

@@ -16,6 +16,8 @@ from msprobe.store.npy import load_npy, open_npy
 from msprobe.store.tensor_pack import index, packed
 from msprobe.store.writer import Writer
 
+pytestmark = pytest.mark.part(3)
+
 HEADER = {"task": "tensor", "level": "L1", "framework": "mindspore", "run": {"step": 0, "rank": 0}}
 RANDOM = np.random.default_rng(35)
 ARRAYS = {
