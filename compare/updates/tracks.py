@@ -304,8 +304,7 @@ class _Replicas(_Parameters):
     @cached_property
     def others(self) -> list[_Parameters]:
         """Return the other ranks of the step."""
-        own = Path(self.dump.folder)
-        found = []
+        own, found = Path(self.dump.folder), list[_Parameters]()
         for folder in sorted(own.parent.glob("rank*")):
             if folder != own and len(found) < _RANKS:
                 with suppress(DumpError):  # the comparison of that rank reports it
@@ -364,7 +363,7 @@ def _picked(array: Any, each: int) -> Floats:
     return found
 
 
-def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, each: int) -> Parameter | None:
+def _parameter(pair: ParameterPair, sides: Sequence[Sequence[_Parameters]], at: int, each: int) -> Parameter | None:
     """Return one pair with its elements in all steps, and in the steps after `at` that both sides have."""
     tracks = []
     for name, view, steps in zip((pair.target, pair.golden), (pair.target_view, pair.golden_view), sides, strict=True):
