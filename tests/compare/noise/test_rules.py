@@ -150,3 +150,21 @@ def test_an_output_that_cannot_be_read_has_no_verdict(states):
     assert found["Cell.net.other.Block.forward.0.output.0"] is State.DIVERGENT
     lost = "Cell.net.other.Block.forward.0.output.0"
     assert states(fill, mode="tensor", lost=[lost])[lost] is State.UNKNOWN
+
+
+def test_between_two_frameworks_an_amplified_difference_was_received(written):
+    """Statistics contain little information about the function: a logarithm of numbers near one amplifies errors."""
+
+    def fill(side):
+        t = side.tensor
+        near = np.exp(X / 100) * np.float32(1.5 if side.is_ms else 1)
+        exp = side("Mint.exp.0.forward", "Torch.exp.0.forward")
+        side.build.call(exp, [t(X / 100, source="leaf")], [t(near)])
+        log = side("Mint.log.0.forward", "Torch.log.0.forward")
+        side.build.call(log, [t(near, source=f"call {exp}.output.0")], [t(np.log(near))])
+
+    comparison, located = written(fill)
+    assert located.first.name == "Mint.exp.0.forward"
+    names = [comparison.pairs.pair(row).record.name for row in range(len(comparison.grades))]
+    found = dict(zip(names, map(State, comparison.noise.states.tolist()), strict=True))
+    assert found["Mint.log.0.forward.output.0"] is State.PROPAGATED
