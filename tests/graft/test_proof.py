@@ -1,5 +1,6 @@
 """The verdicts on runs that are given: what a graft closes is decided by the dump that a run leaves."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,20 @@ def test_the_table_has_a_row_for_each_run(proof):
 def test_a_run_that_is_another_training_is_noted(proof, tmp_path):
     found, _ = proof(EPS, [RUNS / "permuted"])
     assert found.deviating > 0
+
+
+def test_a_run_without_the_digests_of_the_target_is_no_other_training(tmp_path):
+    target = write_run(tmp_path / "target", **SMALL | LOSS)
+    for file in target.glob("step*/rank0/dump.json"):
+        contents = json.loads(file.read_text())
+        for record in contents["data"]["Module.fc.Linear.forward.0"]["output"]:
+            record["md5"] = "crc32c:00000000"
+        file.write_text(json.dumps(contents))
+    golden = write_run(tmp_path / "golden", **SMALL)
+    study = studied(target, golden)
+    found = prove(study, floor_of(study), lambda plan, what: golden, lambda run: studied(run, golden), 8)
+    assert [trial.hypothesis.name for trial in found.proven] == ["Functional.mse_loss.0.forward"]
+    assert found.deviating == 0
 
 
 SMALL = {
