@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import join
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.options.declaration import EXECUTION, option, positional
+from msprobe.base.log import logger
+from msprobe.options.declaration import EXECUTION, command_of, option, positional
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH, REST, whole
 from msprobe.training_command import run_training, without_separator
@@ -62,6 +64,14 @@ class Options(JsonAnswer):
         help="keep plans, settings and dumps of all runs in this folder",
         zh="把各次运行的计划、设置和 dump 保留在该文件夹",
     )
+    html: Path | None = option(
+        PATH,
+        "--html",
+        metavar="FILE",
+        role=EXECUTION,
+        help="also write a page that shows the proof",
+        zh="另外写出展示证明的页面",
+    )
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -79,20 +89,29 @@ def run(options: Options) -> int:
     """Prove, print, and return the exit code."""
     from msprobe.findings.document import printed
     from msprobe.findings.text import printed as printed_lines
+    from msprobe.report.file import check_page
 
     from .gap import floor_of, gap_of
+    from .page import page_of
     from .proof import prove
     from .report import document, exit_code, lines
     from .runs import studied
 
+    if options.html is not None:
+        check_page()
     study = studied(options.target, options.golden)
     repeated = options.noise
     floor = floor_of(study, None if repeated is None else lambda: gap_of(studied(repeated, options.golden)))
     with _folder(options.output) as folder:
         training = _Training(options.words, study, folder)
         proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), options.budget)
+        files = {"runs": str(folder)} if options.output and proof.runs else {}
+        if options.html is not None:
+            page_of(proof, join(command_of("graft", options))).write(options.html)
+            logger.info("the page is in %s", options.html)
+            files["page"] = str(options.html)
         if options.is_json:
-            printed(document(proof, {"runs": str(folder)} if options.output and proof.runs else {}))
+            printed(document(proof, files))
         else:
             printed_lines(lines(proof))
     return exit_code(proof)

@@ -7,6 +7,7 @@ import pytest
 from small_trainings import write_run
 
 from msprobe.graft.gap import floor_of
+from msprobe.graft.page import page_of
 from msprobe.graft.proof import Verdict, prove
 from msprobe.graft.report import answer_of, exit_code, lines
 from msprobe.graft.runs import studied
@@ -72,6 +73,15 @@ def test_the_table_has_a_row_for_each_run(proof):
     assert head.split() == ["graft", "loss", "gap", "gradient", "gap", "update", "gap", "closure", "verdict"]
     assert none.startswith("none ")
     assert row.split()[-5:] == ["0", "0", "0", "100%", "proven"]
+
+
+def test_the_page_has_the_answer_and_a_row_for_each_run(proof, tmp_path):
+    found, _ = proof(EPS, [BASE])
+    page = page_of(found, "msprobe graft")
+    assert (page.head.kind, page.head.answer.first.kind.code) == ("graft", "MSP871")
+    assert [each.rows for each in page.head.tables] == [2]
+    page.write(tmp_path / "proof.html")
+    assert (tmp_path / "proof.html").stat().st_size < 1_000_000
 
 
 def test_a_run_that_is_another_training_is_noted(proof, tmp_path):
