@@ -61,8 +61,8 @@ class Options(JsonAnswer):
         zh="标杆的重复运行；它与标杆的差距即噪声",
     )
     output: Path | None = output_option(
-        help="keep plans, settings and dumps of all runs in this folder",
-        zh="把各次运行的计划、设置和 dump 保留在该文件夹",
+        help="keep the proof, and plans, settings and dumps of all runs, in this folder",
+        zh="把证明，以及各次运行的计划、设置和 dump 保留在该文件夹",
     )
     html: Path | None = option(
         PATH,
@@ -87,7 +87,7 @@ class Options(JsonAnswer):
 
 def run(options: Options) -> int:
     """Prove, print, and return the exit code."""
-    from msprobe.findings.document import printed
+    from msprobe.findings.document import as_object, printed, text_of
     from msprobe.findings.text import printed as printed_lines
     from msprobe.report.file import check_page
 
@@ -110,8 +110,14 @@ def run(options: Options) -> int:
             page_of(proof, join(command_of("graft", options))).write(options.html)
             logger.info("the page is in %s", options.html)
             files["page"] = str(options.html)
+        file = folder / "proof.json"
+        if options.output is not None:
+            files["proof"] = str(file)
+        made = document(proof, files)
+        if options.output is not None:
+            file.write_text(text_of(as_object(made)), encoding="utf-8", errors="surrogatepass")
         if options.is_json:
-            printed(document(proof, files))
+            printed(made)
         else:
             printed_lines(lines(proof))
     return exit_code(proof)

@@ -1,5 +1,7 @@
 """`msprobe graft` around a real training with PyTorch: planted faults are proven, clean runs have none."""
 
+import json
+
 import pytest
 from grafted import collect, graft
 
@@ -57,7 +59,9 @@ def test_a_training_that_fails_is_no_proof(golden, tmp_path):
 def test_the_runs_and_the_page_are_kept(golden, tmp_path):
     target = collect(tmp_path / "target", "torch", TRAINING, "eps")
     _, found, log = graft(target, golden, "torch", TRAINING, "eps", tmp_path, "-o", "runs", "--html", "proof.html")
-    assert found["files"] == {"runs": str(tmp_path / "runs"), "page": "proof.html"}, log
+    proof = tmp_path / "runs" / "proof.json"
+    assert found["files"] == {"runs": str(tmp_path / "runs"), "page": "proof.html", "proof": str(proof)}, log
+    assert json.loads(proof.read_text()) == found
     assert (tmp_path / "proof.html").is_file()
     kept = tmp_path / "runs" / "run_1"
     assert {each.name for each in kept.iterdir()} == {"plan.json", "settings.json", "dump"}
