@@ -2,7 +2,7 @@
 # repeated: an environment is made once, and again when the requirements change. Lines that begin with three spaces are
 # what `make help` prints.
 #
-#   make demo           train a small network twice, once with a fault, and find the fault
+#   make demo           train a small network twice, once with a fault, find the fault, and prove it
 #   make check          the tests that need no framework
 #   make test           what a change needs: also MindSpore, its oldest version, PyTorch, and PyTorch's API on MindSpore
 #   make check PYTHON=python3.12  with another Python; so for each target

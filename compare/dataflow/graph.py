@@ -149,7 +149,9 @@ class Graph:
         is_own, call = call in (-1, self.call_of[row]), self.call_of[row] if call < 0 else call
         if declared.origin == "leaf":
             return self._received(self._made[row]) or declared
-        parameters = self._parameters.get(mark, [])
+        # Zeros and ones do not identify a parameter.
+        is_constant = self._names_parameters and columns.max[row] == columns.min[row]
+        parameters = [] if is_constant else self._parameters.get(mark, [])
         around = set(self.around(call)) if parameters else ()
         if (own := next((at for at in parameters if self.call_of[at] in around), -1)) >= 0:
             return self._parameter(own)
@@ -167,6 +169,12 @@ class Graph:
 
     def _parameter(self, row: int) -> Source:
         return Source("parameter", text=self.dump.parameter_name(row))
+
+    @cached_property
+    def _names_parameters(self) -> bool:
+        """Return whether the dump has the sources of inputs that are parameters; other inputs are buffers or constants
+        then, although they may have the elements of a parameter."""
+        return any(source.startswith("parameter ") for source in set(self.columns.source))
 
     @cached_property
     def _parameters(self) -> dict[int, list[int]]:

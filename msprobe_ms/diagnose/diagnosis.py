@@ -19,6 +19,7 @@ from msprobe.compare.rl.configurations import ConfigurationDifferences
 from msprobe.compare.rl.result import FlowResult, Stepwise
 
 from .collected import Collection, CollectionPair, Kind, Unused
+from .proof import Proof
 
 if TYPE_CHECKING:
     from msprobe.compare.advice.known_causes import Hint
@@ -300,6 +301,8 @@ class Diagnosis:
     others_unmatched: tuple[Unmatched, ...] = ()
     unused: tuple[tuple[str, Unused], ...] = ()
     """Files and folders that were not compared, with their side."""
+    proof: Proof | None = None
+    """The proof of the cause that the user gave."""
 
     @property
     def is_clean(self) -> bool:

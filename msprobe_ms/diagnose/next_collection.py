@@ -266,12 +266,16 @@ def _on_one_side(compared: ComparedPair) -> NextCollection | None:
 
 
 def _configuration(plan: _Plan, last: Collection) -> Mapping[str, object]:
-    """Return a complete configuration for `PrecisionDebugger`."""
+    """Return a complete configuration for `PrecisionDebugger`.
+
+    All tensors of whole steps have digests: with those of the golden run, a graft reads only the values that differ.
+    """
+    is_whole = plan.task == "tensor" and not (plan.scope or plan.patterns)
     section = {
         "scope": list(plan.scope),
         "list": list(plan.patterns),
         "data_mode": ["all"],
-        "summary_mode": plan.digests or "statistics",
+        "summary_mode": plan.digests or (CRC32C if is_whole else "statistics"),
     }
     settings = last.head.settings
     kept = {key: settings[key] for key, values in _KEPT.items() if settings.get(key) in values}

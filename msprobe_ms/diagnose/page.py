@@ -124,6 +124,12 @@ def _limited(lines: Iterable[str], longest: int = _MAX_LINE) -> Iterator[str]:
 
 
 def _summary(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from _answer(diagnosis)
+    if diagnosis.proof is not None:
+        yield f"proof by msprobe graft: {diagnosis.proof.answer}"
+
+
+def _answer(diagnosis: Diagnosis) -> Iterator[str]:
     located = diagnosis.located
     if located is not None and located.compared.result is not None:
         if located.border is not None and located.finding is not None:
@@ -201,6 +207,8 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"{operations} of the {found.side}: always like {found.is_of.value}; assumed to be intended"
         if seen.harmless:
             yield f"{seen.harmless} differences have no effect on later results"
+    for name, kind, reason in diagnosis.proof.causes if diagnosis.proof is not None else ():
+        yield f"{name}: {kind}: {reason}"
     for name, checkpoint in diagnosis.checkpoints:
         is_answer = located is None and diagnosis.diverged is None and diagnosis.verdict is Verdict.DIFFERS
         if (diagnosis.compared or diagnosis.monitors) and not is_answer:
@@ -386,7 +394,7 @@ def _no_next(diagnosis: Diagnosis) -> Iterator[str]:
         yield "none needed: these records are complete for this call"
         yield f"look {where_to_look(located.finding)}"
         has_tensors = any(outcome.mode == "tensor" for outcome in located.compared.outcomes)
-        if located.finding.certainty != "certain" and has_tensors:
+        if located.finding.certainty != "certain" and has_tensors and diagnosis.proof is None:
             paths = quote(diagnosis.target), quote(diagnosis.golden)
             yield f"to prove that it is the cause, run: msprobe graft {paths[0]} {paths[1]} -- COMMAND"
 
@@ -540,6 +548,7 @@ def details(diagnosis: Diagnosis) -> dict[str, object]:
             }
             for each in diagnosis.ruled_out
         ],
+        "proof": None if diagnosis.proof is None else diagnosis.proof.as_object(),
         "not_recorded": [{"what": each.kind.value, "names": list(each.names)} for each in diagnosis.gaps],
         "collect": flow.first.collect.fields if flow and flow.first and flow.first.collect else {},
         "next_collection": following

@@ -54,6 +54,13 @@ class Options(Selection, UserLimitOptions, Mappings, Workers, AnswerFormat, Exit
         help="write the configuration of the next collection to this file, whose name ends in .json",
         zh="把下一次采集的配置写到该文件，文件名以 .json 结尾",
     )
+    proof: Path | None = option(
+        PATH,
+        "--proof",
+        metavar="FILE",
+        help="quote this proof of the cause: proof.json in the folder of msprobe graft -o",
+        zh="引用该原因证明：msprobe graft -o 目录中的 proof.json",
+    )
     output: Path | None = output_option(
         help="keep the tables of the comparisons in this folder; default: not kept",
         zh="把各次比对的表保留在该文件夹；默认：不保留",
@@ -92,10 +99,13 @@ def _diagnose(options: Options, golden: Path) -> int:
                 )
             )
     from .page import document_of, page  # here: the help of the command does not need numpy
+    from .proof import read_proof
     from .walk import diagnose
 
+    proof = None if options.proof is None else read_proof(options.proof, options.target, golden)
     with TemporaryDirectory(prefix="msprobe-diagnose-") as temporary:
         found = diagnose(_request(options, golden, options.output or Path(temporary)))
+    found = replace(found, proof=proof)
     files = _write(found.next, config) if config is not None else []
     exit_code = found.verdicts.exit_code_of(options.exit_zero)
     if options.is_json:

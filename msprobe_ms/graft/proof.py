@@ -22,11 +22,12 @@ from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 
+from msprobe.base.digest import have_same_kind
 from msprobe.base.log import logger
 from msprobe.checks.invariants.rows import fingerprint
 from msprobe.compare.locate.finding import Divergence
 from msprobe.store.graft_plan import GraftPlan
-from msprobe.store.record import OUTPUT
+from msprobe.store.record import OUTPUT, Dump
 
 from .gap import BIT_EQUAL, Floor, FloorSource, RunGap, closure, closure_of_largest, gap_of, is_bit_equal
 from .hypotheses import (
@@ -391,7 +392,20 @@ def _deviating(study: Study, found: Study, grafts: Sequence[Graft]) -> int:
             differing += 1
             continue
         rows = [list(dump.columns.tensors(at, OUTPUT)) for dump, at in ((mine, call), (theirs, other))]
-        differing += [fingerprint(mine, row) for row in rows[0]] != [fingerprint(theirs, row) for row in rows[1]]
+        is_same = len(rows[0]) == len(rows[1])
+        is_same = is_same and all(_has_same_values(mine, row, theirs, its) for row, its in zip(*rows, strict=True))
+        differing += not is_same
     if differing:
         logger.warning("%d results before the first graft differ from those of the target", differing)
     return differing
+
+
+def _has_same_values(one: Dump, row: int, other: Dump, other_row: int) -> bool:
+    """Return whether two records have equal shapes, dtypes and values: digests if both runs have them, or else
+    statistics."""
+    digests = one.columns.digest[row], other.columns.digest[other_row]
+    if all(digests) and have_same_kind(*digests):
+        return fingerprint(one, row) == fingerprint(other, other_row)
+    both = ((dump.columns, at) for dump, at in ((one, row), (other, other_row)))
+    found = [(own.shape(at), own.dtype(at), *map(repr, own.numbers_of(at))) for own, at in both]
+    return found[0] == found[1]

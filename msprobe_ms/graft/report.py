@@ -182,6 +182,8 @@ def document(proof: Proof, files: Mapping[str, str]) -> Document:
     answer, code = answer_of(proof), exit_code(proof)
     floor = {**_finite(proof.floor), "source": proof.floor.source.name.lower()}
     details = {
+        "target": str(proof.study.target.absolute()),
+        "golden": str(proof.study.golden.absolute()),
         "gap": _finite(proof.gap),
         "floor": floor,
         "rest": {**_finite(proof.rest), "share": proof.rest_share},

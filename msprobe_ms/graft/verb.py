@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import join
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.options.declaration import EXECUTION, option, positional
+from msprobe.base.log import logger
+from msprobe.options.declaration import EXECUTION, command_of, option, positional
 from msprobe.options.groups import JsonAnswer, output_option
 from msprobe.options.kinds import PATH, REST, whole
 from msprobe.training_command import run_training, without_separator
@@ -59,8 +61,16 @@ class Options(JsonAnswer):
         zh="标杆的重复运行；它与标杆的差距即噪声",
     )
     output: Path | None = output_option(
-        help="keep plans, settings and dumps of all runs in this folder",
-        zh="把各次运行的计划、设置和 dump 保留在该文件夹",
+        help="keep the proof, and plans, settings and dumps of all runs, in this folder",
+        zh="把证明，以及各次运行的计划、设置和 dump 保留在该文件夹",
+    )
+    html: Path | None = option(
+        PATH,
+        "--html",
+        metavar="FILE",
+        role=EXECUTION,
+        help="also write a page that shows the proof",
+        zh="另外写出展示证明的页面",
     )
 
     @property
@@ -77,22 +87,37 @@ class Options(JsonAnswer):
 
 def run(options: Options) -> int:
     """Prove, print, and return the exit code."""
-    from msprobe.findings.document import printed
+    from msprobe.findings.document import as_object, printed, text_of
     from msprobe.findings.text import printed as printed_lines
+    from msprobe.report.file import check_page
 
     from .gap import floor_of, gap_of
+    from .page import page_of
     from .proof import prove
     from .report import document, exit_code, lines
     from .runs import studied
 
+    if options.html is not None:
+        check_page()
     study = studied(options.target, options.golden)
     repeated = options.noise
     floor = floor_of(study, None if repeated is None else lambda: gap_of(studied(repeated, options.golden)))
     with _folder(options.output) as folder:
         training = _Training(options.words, study, folder)
         proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), options.budget)
+        files = {"runs": str(folder)} if options.output and proof.runs else {}
+        if options.html is not None:
+            page_of(proof, join(command_of("graft", options))).write(options.html)
+            logger.info("the page is in %s", options.html)
+            files["page"] = str(options.html)
+        file = folder / "proof.json"
+        if options.output is not None:
+            files["proof"] = str(file)
+        made = document(proof, files)
+        if options.output is not None:
+            file.write_text(text_of(as_object(made)), encoding="utf-8", errors="surrogatepass")
         if options.is_json:
-            printed(document(proof, {"runs": str(folder)} if options.output and proof.runs else {}))
+            printed(made)
         else:
             printed_lines(lines(proof))
     return exit_code(proof)

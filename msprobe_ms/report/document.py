@@ -94,7 +94,8 @@ class TableSet:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head. `kind` is the command: compare, dump, overflow_check, check, monitor, config_check, flow, acc_check.
+    """The head. `kind` is the command: compare, dump, overflow_check, check, monitor, config_check, flow, acc_check,
+    graft.
 
     `statistics` are the names of the statistics of a tensor, in the order of the page. `merged` is why layouts of
     several ranks (TP, PP, VPP) were merged or not. `calls` counts all units' calls, and `detailed` those whose records
@@ -233,6 +234,6 @@ class Curve:
 class Table:
     """A table as a command writes it: `verdicts` has a letter of `VERDICTS` for each row, or is empty."""
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[float | str | None, ...], ...]
+    columns: tuple[Words, ...]
+    rows: tuple[tuple[float | Words | None, ...], ...]
     verdicts: str = ""

@@ -77,6 +77,7 @@ def test_a_difference_within_tolerance_by_statistics_needs_tensors_of_the_whole_
         "mix",
         [],
     )
+    assert section(made.next.target)["summary_mode"] == "crc32c", "which makes a graft cheap"
 
 
 def test_an_answer_that_a_narrow_collection_does_not_show_needs_the_whole_step(found):

@@ -1,11 +1,13 @@
 """The verdicts on runs that are given: what a graft closes is decided by the dump that a run leaves."""
 
+import json
 from pathlib import Path
 
 import pytest
 from small_trainings import write_run
 
 from msprobe.graft.gap import floor_of
+from msprobe.graft.page import page_of
 from msprobe.graft.proof import Verdict, prove
 from msprobe.graft.report import answer_of, exit_code, lines
 from msprobe.graft.runs import studied
@@ -75,9 +77,32 @@ def test_the_table_has_a_row_for_each_run(proof):
     assert row.split()[-5:] == ["0", "0", "0", "100%", "proven"]
 
 
+def test_the_page_has_the_answer_and_a_row_for_each_run(proof, tmp_path):
+    found, _ = proof(EPS, [BASE])
+    page = page_of(found, "msprobe graft")
+    assert (page.head.kind, page.head.answer.first.kind.code) == ("graft", "MSP871")
+    assert [each.rows for each in page.head.tables] == [2]
+    page.write(tmp_path / "proof.html")
+    assert (tmp_path / "proof.html").stat().st_size < 1_000_000
+
+
 def test_a_run_that_is_another_training_is_noted(proof, tmp_path):
     found, _ = proof(EPS, [RUNS / "permuted"])
     assert found.deviating > 0
+
+
+def test_a_run_without_the_digests_of_the_target_is_no_other_training(tmp_path):
+    target = write_run(tmp_path / "target", **SMALL | LOSS)
+    for file in target.glob("step*/rank0/dump.json"):
+        contents = json.loads(file.read_text())
+        for record in contents["data"]["Module.fc.Linear.forward.0"]["output"]:
+            record["md5"] = "crc32c:00000000"
+        file.write_text(json.dumps(contents))
+    golden = write_run(tmp_path / "golden", **SMALL)
+    study = studied(target, golden)
+    found = prove(study, floor_of(study), lambda plan, what: golden, lambda run: studied(run, golden), 8)
+    assert [trial.hypothesis.name for trial in found.proven] == ["Functional.mse_loss.0.forward"]
+    assert found.deviating == 0
 
 
 SMALL = {

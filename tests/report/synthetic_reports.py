@@ -5,7 +5,9 @@ from dataclasses import replace
 
 from synthetic_networks import GOLDEN, STACK, TARGET, Chunks, Network, add_unit, state_of, statistics
 
+from msprobe.base.phrase import phrase
 from msprobe.findings.catalogue import comparison as kinds
+from msprobe.findings.catalogue.graft import PROVEN_CAUSE
 from msprobe.findings.finding import Answer, Finding, Place, Source, Suggestion
 from msprobe.findings.kinds import BY_NAME
 from msprobe.report.document import (
@@ -435,6 +437,37 @@ def configured(path):
         answer,
         {"error": 1, "warning": 2, "pass": 30},
         tables=(TableSet("Configuration", chunks.add(table), len(rows)),),
+    )
+    return chunks.write(head, path)
+
+
+def proven(path):
+    """A proof by graft: of two causes each closes a share of the gap."""
+    chunks = Chunks()
+    rows = (
+        (phrase("none"), 6.8e-05, 0.0012, 0.0026, None, None),
+        (
+            phrase("{name}: {what}", name=FAULT, what="forward, backward"),
+            *(1e-05, 0.0003, 0.0005, "81%", phrase("proven")),
+        ),
+        (phrase("{name}: {what}", name="Mint.exp.0.forward", what="inputs"), 0, 0, 0, "100%", phrase("proven")),
+    )
+    columns = ("graft", "loss gap", "gradient gap", "update gap", "closure", "verdict")
+    table = Table(tuple(map(phrase, columns)), rows)
+    fields = {"what": "forward, backward", "closed": 1.0}
+    reasons = [PROVEN_CAUSE.sentence(**fields | {"share": share}) for share in (0.81, 0.19)]
+    first = Finding(PROVEN_CAUSE, Place(FAULT, "blocks.1.norm2", step=0, source=SOURCE), reasons[0])
+    after = Finding(PROVEN_CAUSE, Place("Mint.exp.0.forward", step=0), reasons[1])
+    head = Head(
+        "graft",
+        "target against golden",
+        "msprobe graft target golden -- python train.py",
+        "2026-11-27",
+        "msprobe-ms",
+        TARGET,
+        GOLDEN,
+        Answer("differs", "proven: " + FAULT, first, (after,)),
+        tables=(TableSet(phrase("runs of the training"), chunks.add(table), len(rows)),),
     )
     return chunks.write(head, path)
 

@@ -83,6 +83,7 @@ def test_a_call_that_a_link_names_is_in_the_window(opened, name):
         ("monitored", "blocks.3.attention.out.weight", "curves"),
         ("configured", "learning_rate", "tables"),
         ("flowed", "old_log_prob", "tables"),
+        ("proven", FAULT, "tables"),
     ],
 )
 def test_every_kind_opens_with_its_answer_and_its_data(opened, name, headline, view):
@@ -325,6 +326,34 @@ def test_tables_are_sorted_and_filtered(opened):
         expect(page.locator(".table-part .tools .quiet")).to_have_text("4 of 129 rows")
 
 
+PROOF = {
+    "en-US": (
+        ["Result of the proof", "Proof by graft", "Further causes 1"],
+        ["graft", "loss gap", "gradient gap", "update gap", "closure", "verdict"],
+        [f"{FAULT}: forward, backward", "1e-5", "3e-4", "5e-4", "81%", "proven"],
+    ),
+    "zh-CN": (
+        ["证明的结果", "嫁接证明", "其他原因 1"],
+        ["嫁接", "loss 差距", "梯度差距", "更新差距", "消除率", "结论"],
+        [f"{FAULT}：forward, backward", "1e-5", "3e-4", "5e-4", "81%", "已证实"],
+    ),
+}
+
+
+@pytest.mark.parametrize("locale", PROOF)
+def test_a_proof_shows_its_causes_and_all_runs_in_both_languages(opened, locale):
+    titles, heads, row = PROOF[locale]
+    with opened("proven", locale=locale) as page:
+        shown = (".answer h1 > span >> nth=-1", ".top .kind", ".folded summary >> nth=0")
+        assert [" ".join(page.locator(each).inner_text().split()) for each in shown] == titles
+        assert page.locator(".table [role=columnheader]").all_inner_texts() == heads
+        rows = page.locator(".table .line")
+        assert rows.count() == 3
+        assert rows.nth(1).locator("[role=cell]").all_inner_texts() == row
+        page.locator("input[type=search]").fill(row[-1])
+        expect(rows).to_have_count(2)
+
+
 def test_curves_show_where_one_leaves_its_band(opened):
     with opened("monitored") as page:
         page.wait_for_selector(".chart canvas")
@@ -340,6 +369,7 @@ def test_curves_show_where_one_leaves_its_band(opened):
         ("compared", "dark", ("calls",)),
         ("monitored", "dark", ("curves",)),
         ("overflowing", "light", ("calls",)),
+        ("proven", "light", ("tables",)),
     ],
 )
 def test_axe_finds_nothing_serious(opened, name, theme, tabs):

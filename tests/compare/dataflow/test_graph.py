@@ -1,5 +1,6 @@
 """The dataflow graph of a dump: what made an input, what uses an output, which gradients add up to which."""
 
+import numpy as np
 import pytest
 from three_calls import EXP, SIN, TAN
 
@@ -42,6 +43,23 @@ def test_content_tells_what_made_an_input_where_the_dump_does_not(rows):
     assert graph.origin(row(SIN, "inputs")) == ("call", row(EXP, "outputs"))
     assert graph.origin(row(TAN, "inputs"))[1] == -1
     assert dict(graph.users) == {row(EXP, "outputs"): [row(SIN, "inputs")]}
+
+
+def test_a_buffer_of_zeros_is_not_the_parameter_that_has_zeros(rows, tensor):
+    """Content does not identify it where the dump has the sources of parameters; without these it may be the bias."""
+
+    zeros = np.zeros(4, np.float32)
+
+    def fill(source):
+        def filled(dump):
+            dump.call(EXP, [tensor(1.0, "leaf"), tensor(zeros), tensor(zeros, source)], [2.0], parent=CELL)
+            dump.call(CELL, [tensor(1.0, "leaf")], [2.0], parameters={"bias": tensor(zeros)})
+
+        return filled
+
+    for source, origin in (("parameter net.bias", "unknown"), ("", "parameter")):
+        graph, row = rows(fill(source))
+        assert graph.origin(row(EXP, "inputs", 1))[0] == origin
 
 
 def test_what_a_call_wrote_to_in_place_came_from_code(rows, tensor):

@@ -1,11 +1,14 @@
 """`msprobe graft` around a real training with PyTorch: planted faults are proven, clean runs have none."""
 
+import json
+
 import pytest
 from grafted import collect, graft
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.part(3)]
 
 TRAINING = "gpt_torch.py"
+VALUES = "values_torch.py"
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +56,41 @@ def test_a_training_that_fails_is_no_proof(golden, tmp_path):
     assert "ended with exit code 1" in log
 
 
-def test_the_runs_are_kept(golden, tmp_path):
+def test_the_runs_and_the_page_are_kept(golden, tmp_path):
     target = collect(tmp_path / "target", "torch", TRAINING, "eps")
-    graft(target, golden, "torch", TRAINING, "eps", tmp_path, "-o", "runs")
+    _, found, log = graft(target, golden, "torch", TRAINING, "eps", tmp_path, "-o", "runs", "--html", "proof.html")
+    proof = tmp_path / "runs" / "proof.json"
+    assert found["files"] == {"runs": str(tmp_path / "runs"), "page": "proof.html", "proof": str(proof)}, log
+    assert json.loads(proof.read_text()) == found
+    assert (tmp_path / "proof.html").is_file()
     kept = tmp_path / "runs" / "run_1"
     assert {each.name for each in kept.iterdir()} == {"plan.json", "settings.json", "dump"}
     assert (kept / "dump" / "step0").is_dir()
+
+
+GIVEN = {
+    "data": ("Functional.linear.0.forward", ["inputs"]),
+    "dropout": ("Functional.dropout.0.forward", ["forward", "backward"]),
+    "running": ("Functional.batch_norm.0.forward", ["inputs"]),
+    "table": ("Tensor.__mul__.0.forward", ["inputs"]),
+    "mask": ("Tensor.masked_fill.0.forward", ["inputs"]),
+}
+"""By a change of a value that no recorded call computes: the call at which it is proven, and the values that are
+replaced. The last three are buffers: running statistics, two tables of rotary positions, and a mask."""
+
+
+@pytest.fixture(scope="module")
+def unchanged(made_once):
+    """The dump of the training whose values are changed, without a change."""
+    return made_once("graft-values-torch", lambda folder: collect(folder, "torch", VALUES, "")) / "dump"
+
+
+@pytest.mark.parametrize("change", GIVEN)
+def test_a_value_that_no_call_computes_is_proven(unchanged, tmp_path, change):
+    target = collect(tmp_path / "target", "torch", VALUES, change)
+    _, found, log = graft(target, unchanged, "torch", VALUES, change, tmp_path)
+    finding = found["findings"][0]
+    assert (finding["code"], finding["place"]["name"]) == ("MSP871", GIVEN[change][0]), log
+    assert finding["fields"]["what"] == GIVEN[change][1]
+    assert {each["code"] for each in found["findings"]} == {"MSP871"}, "no gap remains"
+    assert found["details"]["rest"]["share"] == pytest.approx(0.0)

@@ -28,11 +28,13 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
   const hasSource = Boolean(source?.lines?.length);
   // "First wrong call" is what two runs have; a run alone has what was found first.
   const title =
-    state === "differs" && (head.kind !== "compare" || !first)
-      ? "state_found"
-      : isThin
-        ? "state_thin"
-        : (`state_${state}` as const);
+    head.kind === "graft"
+      ? "state_graft"
+      : state === "differs" && (head.kind !== "compare" || !first)
+        ? "state_found"
+        : isThin
+          ? "state_thin"
+          : (`state_${state}` as const);
   return (
     <section class={`answer ${state}`} aria-labelledby="answer-title">
       <div class="columns">
@@ -57,7 +59,7 @@ export function AnswerPart({ head, go }: { head: Head; go: Go }) {
       </div>
       <Counts counts={head.counts} />
       <div class="folded">
-        <Findings title={t("next")} list={answer.next} go={go} />
+        <Findings title={t(head.kind === "graft" ? "next_graft" : "next")} list={answer.next} go={go} />
         <Findings title={t("harmless")} list={answer.harmless} go={go} />
         {head.causes?.length ? (
           <Part title={<Titled title={t("causes")} number={head.causes.length} />}>

@@ -175,8 +175,8 @@ export interface Curve {
 }
 
 export interface Table {
-  columns: string[];
-  rows: Measured[][];
+  columns: Words[];
+  rows: Cell[][];
   verdicts?: string;
 }
 
@@ -185,6 +185,9 @@ export interface Messages {
   kinds: Record<string, readonly [string, string]>;
   templates: Record<string, string>;
 }
+
+/** A cell of a table: a number, or what a command says. */
+export type Cell = number | Words | null;
 
 /** What a command says: a text, or a phrase as its template and the values of its placeholders. */
 export type Words = string | [string, ...Words[]];

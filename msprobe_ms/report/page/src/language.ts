@@ -25,6 +25,7 @@ const TEXTS = {
   kind_config_check: ["Two configurations", "两份配置的比对"],
   kind_flow: ["Two RL flows", "两次强化学习流程的比对"],
   kind_acc_check: ["Single calls held to float64", "单 API 精度预检"],
+  kind_graft: ["Proof by graft", "嫁接证明"],
   // The answer.
   answer: ["Answer", "结论"],
   state_differs: ["First wrong call", "首个出错的调用"],
@@ -34,6 +35,7 @@ const TEXTS = {
   state_unjudged: ["Could not be judged", "无法判定"],
   state_shown: ["Shown as collected", "仅展示采集结果"],
   state_found: ["What was found first", "首个发现"],
+  state_graft: ["Result of the proof", "证明的结果"],
   in_cell: ["in", "位于"],
   step: ["step", "step"],
   rank: ["rank", "rank"],
@@ -46,6 +48,7 @@ const TEXTS = {
   not_to_loss: ["it does not reach the loss", "未影响到 loss"],
   source: ["Your code", "源码"],
   next: ["Next divergences, independent of the first", "其余独立的差异起点"],
+  next_graft: ["Further causes", "其他原因"],
   harmless: ["Differences that are harmless", "无害的差异"],
   advice: ["What to do", "下一步"],
   notes: ["Notes", "说明"],

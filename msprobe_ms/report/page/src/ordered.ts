@@ -1,6 +1,7 @@
 // The rows of a table: which are wanted, and in what order.
 
-import { type Measured, numberOf, type Table } from "./document.ts";
+import { type Cell, type Measured, numberOf, type Table, type Words } from "./document.ts";
+import { say } from "./language.ts";
 import { LETTERS, lookOf } from "./verdicts.ts";
 
 export interface Order {
@@ -10,32 +11,36 @@ export interface Order {
 }
 
 /** Whether a cell holds a number; texts that name numbers which are not finite do. */
-export function isNumber(value: Measured): boolean {
+export function isNumber(value: Cell): boolean {
   return typeof value === "number" || value === "NaN" || value === "Infinity" || value === "-Infinity";
 }
 
 const TEXT = new Intl.Collator("en", { numeric: true });
 
 /** Numbers before texts before nothing; NaN after all numbers. */
-export function compared(a: Measured, b: Measured): number {
-  const kind = (value: Measured) =>
-    value === null || value === "" ? 3 : isNumber(value) ? (value === "NaN" ? 1 : 0) : 2;
+export function compared(a: Cell, b: Cell): number {
+  const kind = (value: Cell) => (value === null || value === "" ? 3 : isNumber(value) ? (value === "NaN" ? 1 : 0) : 2);
   const kinds = kind(a) - kind(b);
   if (kinds || kind(a) === 3 || kind(a) === 1) return kinds;
   if (kind(a) === 0) {
-    const [x, y] = [numberOf(a) as number, numberOf(b) as number];
+    const [x, y] = [numberOf(a as Measured) as number, numberOf(b as Measured) as number];
     return x === y ? 0 : x < y ? -1 : 1;
   }
-  return TEXT.compare(String(a), String(b));
+  return TEXT.compare(say(a as Words), say(b as Words));
 }
 
 const lowered = new WeakMap<Table, string[]>();
+
+/** A cell as text, in both languages. */
+function searched(value: Cell): Measured {
+  return Array.isArray(value) ? `${say(value, "en")}\n${say(value, "zh")}` : value;
+}
 
 /** The text of each row in lower case; made once. */
 function textsOf(table: Table): string[] {
   let texts = lowered.get(table);
   if (!texts) {
-    texts = table.rows.map((row) => row.join("\n").toLowerCase());
+    texts = table.rows.map((row) => row.map(searched).join("\n").toLowerCase());
     lowered.set(table, texts);
   }
   return texts;
@@ -75,10 +80,10 @@ export function verdictsOf(table: Table): [string, number][] {
 /** The widths of the columns in pixels, by what the first rows hold. */
 export function widthsOf(table: Table): number[] {
   return table.columns.map((title, column) => {
-    let most = title.length + 2;
+    let most = say(title).length + 2;
     for (const row of table.rows.slice(0, 200)) {
       const value = row[column];
-      most = Math.max(most, typeof value === "number" ? 9 : String(value ?? "").length);
+      most = Math.max(most, typeof value === "number" ? 9 : say(value ?? "").length);
     }
     return Math.min(420, 20 + 7.2 * most);
   });

@@ -1,8 +1,8 @@
 // Tables as the commands write them: sorted by any column, filtered, of any length.
 
 import { useMemo, useState } from "preact/hooks";
-import type { Table, Words } from "./document.ts";
-import { count, short, shown } from "./format.ts";
+import type { Cell, Table, Words } from "./document.ts";
+import { count, short } from "./format.ts";
 import { say, t } from "./language.ts";
 import { List } from "./list.tsx";
 import { Failure, Mark, useAwaited, verdictName } from "./marks.tsx";
@@ -39,6 +39,10 @@ export function TablesPart({ report }: { report: Report }) {
   );
 }
 
+function textOf(value: Cell): string {
+  return value === null ? "" : say(typeof value === "number" ? String(value) : value);
+}
+
 function toggled(set: ReadonlySet<string>, one: string): Set<string> {
   const next = new Set(set);
   if (!next.delete(one)) next.add(one);
@@ -68,7 +72,7 @@ function Rows({ table, title }: { table: Table; title: Words }) {
   const sorted = (column: number) => (order?.column === column ? (order.isDown ? "descending" : "ascending") : "none");
   const heads = [
     ...(held.length ? [{ column: -1, name: "" }] : []),
-    ...table.columns.map((name, column) => ({ column, name })),
+    ...table.columns.map((name, column) => ({ column, name: say(name) })),
   ];
   return (
     <div class="table-part">
@@ -108,8 +112,8 @@ function Rows({ table, title }: { table: Table; title: Words }) {
           <div class="heads" role="row" style={{ gridTemplateColumns: template, minWidth: `${width}px` }}>
             {heads.map(({ column, name }) => (
               <div role="columnheader" aria-sort={sorted(column)}>
-                <button type="button" title={t("sort_by", shown(name) || t("verdict"))} onClick={() => sort(column)}>
-                  {column < 0 ? <span class="unseen">{t("verdict")}</span> : shown(name)}
+                <button type="button" title={t("sort_by", name || t("verdict"))} onClick={() => sort(column)}>
+                  {column < 0 ? <span class="unseen">{t("verdict")}</span> : name}
                   {arrow(column) || (column < 0 ? "↕" : "")}
                 </button>
               </div>
@@ -136,12 +140,8 @@ function Rows({ table, title }: { table: Table; title: Words }) {
               {table.columns.map((_, column) => {
                 const value = row[column] ?? null;
                 return (
-                  <div
-                    role="cell"
-                    class={isNumber(value) ? "figure" : ""}
-                    title={value === null ? "" : shown(String(value))}
-                  >
-                    {typeof value === "number" ? short(value) : shown(value ?? "")}
+                  <div role="cell" class={isNumber(value) ? "figure" : ""} title={textOf(value)}>
+                    {typeof value === "number" ? short(value) : textOf(value)}
                   </div>
                 );
               })}
@@ -159,11 +159,11 @@ function Whole({ table, row }: { table: Table; row: number }) {
   return (
     <dl class="whole" aria-live="polite">
       {table.columns.map((title, column) => {
-        const value = table.rows[row][column] ?? "";
+        const value = textOf(table.rows[row][column] ?? null);
         return value === "" ? null : (
           <>
-            <dt>{shown(title)}</dt>
-            <dd>{shown(String(value))}</dd>
+            <dt>{say(title)}</dt>
+            <dd>{value}</dd>
           </>
         );
       })}

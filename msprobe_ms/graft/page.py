@@ -1,0 +1,67 @@
+"""The proof as a page: the answer, and the table of all runs of the training."""
+
+from collections.abc import Iterator
+from dataclasses import astuple
+from math import isfinite
+from pathlib import Path
+
+from msprobe.base.phrase import Words, phrase
+from msprobe.base.version import tool
+from msprobe.report.document import Head, Side, Table, TableSet
+from msprobe.report.file import Chunks, Report, against, now
+from msprobe.store.record import Dump
+
+from .gap import RunGap
+from .proof import Proof, Verdict
+from .report import answer_of, subject, what_words
+
+_COLUMNS = (
+    phrase("graft"),
+    phrase("loss gap"),
+    phrase("gradient gap"),
+    phrase("update gap"),
+    phrase("closure"),
+    phrase("verdict"),
+)
+
+_VERDICTS = {
+    Verdict.PROVEN: phrase("proven"),
+    Verdict.CONTRIBUTES: phrase("contributes"),
+    Verdict.NO_EFFECT: phrase("no effect"),
+}
+
+
+def page_of(proof: Proof, command: str) -> Report:
+    """Return the page of a proof; `command` is the command line that it shows."""
+    chunks = Chunks()
+    rows = tuple(_rows(proof))
+    study = proof.study
+    comparison = study.steps[0].comparison
+    head = Head(
+        "graft",
+        against(study.target, study.golden),
+        command,
+        now(),
+        tool(),
+        _side(study.target, comparison.target),
+        _side(study.golden, comparison.golden),
+        answer_of(proof),
+        tables=(TableSet(phrase("runs of the training"), chunks.add(Table(_COLUMNS, rows)), len(rows)),),
+    )
+    return Report(head, chunks)
+
+
+def _side(path: Path, dump: Dump) -> Side:
+    return Side(str(path), dump.framework, dump.level, dump.task)
+
+
+def _rows(proof: Proof) -> Iterator[tuple[float | Words | None, ...]]:
+    yield phrase("none"), *_numbers(proof.gap), None, None
+    for trial in proof.trials:
+        name = phrase("{name}: {what}", name=subject(trial), what=what_words(trial))
+        closed = f"{trial.closed:.0%}" if isfinite(trial.closed) else None
+        yield name, *_numbers(trial.gap), closed, None if trial.is_halving else _VERDICTS[trial.verdict]
+
+
+def _numbers(gap: RunGap) -> tuple[float | None, ...]:
+    return astuple(gap)
