@@ -31,6 +31,7 @@ def main():
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the dumps; dumps that exist are used again")
     parser.add_argument("--reuse-answers", action="store_true", help="with --keep: do not run commands again")
     parser.add_argument("--scores", type=Path, metavar="FILE", help="write each case's score, as JSON")
+    parser.add_argument("--other", type=Path, metavar="FILE", help="scores of mindstudio-probe, by other.py")
     parser.add_argument("--results", action="store_true", help="write the tables of RESULTS.md")
     args = parser.parse_args()
     chosen = [
@@ -44,6 +45,9 @@ def main():
     signal.signal(signal.SIGTERM, end_children)
     execute(chosen, work, args.task, args.reuse_answers)
     scores = [score.of(each, work / each.name) for each in chosen]
+    if args.other:
+        others = json.loads(args.other.read_text())
+        scores = [{**s, "other": others.get(c.name)} for c, s in zip(chosen, scores, strict=True)]
     print(score.table(chosen, scores))
     print(score.summary(chosen, scores))
     if args.scores:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,7 @@ HEAD = (
     "DebugMode",
     "gate",
 )
+OTHER = "mindstudio-probe"
 
 
 def _yes(value):
@@ -179,12 +181,19 @@ def row(case, s):
         "named" if s["output_named"] else ("other call" if s["output"] else "green"),
         hashes,
         _gate_cell(s["gate"]),
+        *((_other_cell(s["other"]),) if "other" in s else ()),
     )
+
+
+def _other_cell(other):
+    """Return what the table of the other tool says of the buggy variant and of the twin."""
+    return f"{other['table']['outcome']}, twin {other['table']['twin']}" if other else "-"
 
 
 def table(chosen, scores):
     """Return the table of all cases, in Markdown."""
-    rows = [HEAD, ["---"] * len(HEAD), *[row(c, s) for c, s in zip(chosen, scores, strict=True)]]
+    head = (*HEAD, OTHER) if any("other" in s for s in scores) else HEAD
+    rows = [head, ["---"] * len(head), *[row(c, s) for c, s in zip(chosen, scores, strict=True)]]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
 
 
@@ -219,7 +228,24 @@ def summary(chosen, scores):
         f" {of(lambda s: s['gate']['named_noisy'])}; on twins {of(lambda s: s['gate']['twin'] != 'green')} not green;"
         f" goldens have {min(sizes, default=0) // 1000} to {max(sizes, default=0) // 1000} kB",
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_other_lines([s["other"] for s in scores if s.get("other")])])
+
+
+def _other_lines(others):
+    """Return the sums of the two readings of the other tool, if there are any."""
+    lines = []
+    for title, reading in (("first marked row of its table", "table"), ("its option `-da`", "diff_analyze")):
+        answers = [other[reading] for other in others]
+        found, twins = (Counter(answer[key] for answer in answers) for key in ("outcome", "twin"))
+        strict = sum(answer.get("strict", False) for answer in answers)
+        lines.append(
+            f"- `{OTHER}`, {title}: accepted in {found['named']} of {len(others)} ({strict} by the own name of the"
+            f" call), another call in {found['other call']}, nothing in {found['green']}, failed in {found['failed']};"
+            f" on twins {twins['red']} red, {twins['failed']} failed"
+        )
+    anywhere = sum(other["table"].get("anywhere", False) for other in others)
+    lines.append(f"- `{OTHER}`, any marked row of the step that has the first one: accepted in {anywhere}")
+    return lines if others else []
 
 
 def not_named(chosen, scores):
@@ -245,6 +271,9 @@ def not_named(chosen, scores):
             )
         if s["check_alarm"]:
             lines.append(f"- `{c.name}` (check, alarm on the fixed run): {', '.join(s['check_alarm'])}")
+        if s.get("other"):
+            answers = s["other"]["table"], s["other"]["table"]["twin_answer"]
+            lines += [f"- `{c.name}` ({OTHER}): {answer['reason']}" for answer in answers if "reason" in answer]
     return "\n".join(lines)
 
 
