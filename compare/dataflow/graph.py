@@ -148,7 +148,10 @@ class Graph:
             return declared
         is_own, call = call in (-1, self.call_of[row]), self.call_of[row] if call < 0 else call
         if declared.origin == "leaf":
-            return self._received(self._made[row]) or declared
+            # A tensor that was received from another rank, and then requires a gradient, is a leaf.
+            made = self._made[row]
+            is_received = made >= 0 and word_of(columns.names[self.call_of[made]])
+            return self._result(made) if is_received else declared
         # Zeros and ones do not identify a parameter.
         is_constant = self._names_parameters and columns.max[row] == columns.min[row]
         parameters = [] if is_constant else self._parameters.get(mark, [])
@@ -157,15 +160,12 @@ class Graph:
             return self._parameter(own)
         made = self._made[row] if is_own else int(self._made_before(np.array([row]), np.array([call]))[0])
         if made >= 0:
-            return Source("call", columns.names[self.call_of[made]], "output", columns.path_of(made))
+            return self._result(made)
         return self._parameter(parameters[0]) if parameters else UNKNOWN
 
-    def _received(self, made: int) -> Source | None:
-        """Return the exchange between ranks that an output is the result of, None for any other: a tensor that was
-        received, and then requires a gradient, is a leaf."""
-        if made < 0 or not word_of(self.columns.names[self.call_of[made]]):
-            return None
-        return Source("call", self.columns.names[self.call_of[made]], "output", self.columns.path_of(made))
+    def _result(self, row: int) -> Source:
+        """Return the output of a call as the source of an input."""
+        return Source("call", self.columns.names[self.call_of[row]], "output", self.columns.path_of(row))
 
     def _parameter(self, row: int) -> Source:
         return Source("parameter", text=self.dump.parameter_name(row))
