@@ -321,7 +321,7 @@ def _look_for_equal_bits(search: _Search) -> None:
 def _round(search: _Search, current: Study) -> Study | None:
     """Find a graft that explains a finding of a comparison, and keep it; return the comparison of the run with it, None
     if there is no such graft."""
-    before = search.gaps[-1]
+    before, tried = search.gaps[-1], len(search.trials)
     for number, (step, finding) in enumerate(_tried(search, current)):
         later = [each.step for each in current.steps if each.step >= step.step]
         resolved: list[tuple[int, Study]] = []
@@ -343,6 +343,8 @@ def _round(search: _Search, current: Study) -> Study | None:
             share = _share_before(search, before, step, finding, is_first=is_first)
             search.trials[at] = trial.judged(trial.closed, share)
             return found
+    if not all(trial.is_judged for trial in search.trials[tried:]):
+        return None  # the cause may be one that was not judged
     return _halved(search, current)
 
 

@@ -398,7 +398,7 @@ class Propagation:
             at = graph.gradient(row)
             if at in self._replaced:
                 self._gradients[row] = self._replaced[at]
-        wanted = [row for row in received if row not in self._gradients]
+        wanted = [row for row in received if row not in self._gradients and not self._has_no_gradient(row)]
         incoming: dict[int, Array] = {}
         found: dict[int, Array] | Stop | None = None
         for row in graph.inputs(back):
@@ -441,10 +441,16 @@ class Propagation:
             found[row] = _propagated(own, old[row], value, self.replays.noise(row))
         return found
 
+    def _has_no_gradient(self, row: int) -> bool:
+        """Return whether a backward call returned no gradient of an argument, such as that of `zeros_like`."""
+        columns, at = self.replays.dump.columns, self.replays.graph.gradient(row)
+        return at >= 0 and columns.kind[at] != TENSOR and columns.gradient[at] == _OWN
+
     def _own_gradient(self, row: int) -> Array | None:
         """Return the recorded gradient of an argument that its call added; None if it was not recorded."""
         at = self.replays.graph.gradient(row)
-        is_own = at >= 0 and self.replays.dump.columns.gradient[at] == _OWN
+        columns = self.replays.dump.columns
+        is_own = at >= 0 and columns.kind[at] == TENSOR and columns.gradient[at] == _OWN
         return _float(own) if is_own and (own := self.replays.load(at)) is not None else None
 
     def _vjp(
@@ -523,6 +529,8 @@ class Propagation:
         no backward."""
         if (own := self._own_gradient(user)) is not None:
             return own
+        if self._has_no_gradient(user):
+            return None
         call = self.replays.graph.call_of[user]
         back = self.replays.dump.counterpart(call, "backward")
         if back < 0:

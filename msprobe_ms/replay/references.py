@@ -52,7 +52,8 @@ class References:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """The results of a call under one candidate, in float64 or as integers and bools.
+    """The results of a call under one candidate: computed in float64 and rounded to the dtypes of the records, or
+    integers and bools.
 
     `values` are by part and path: the outputs of a forward call by those of their records, the gradients of a backward
     call by those of the arguments and parameters that they belong to. `is_exhaustive` as in `Replayed`.

@@ -9,7 +9,7 @@ from msprobe.replay.recorded import Array, CannotReplay, Cause, Leaf, Path, Reco
 from msprobe.replay.references import Results
 
 from .compute import threads_for
-from .execute import Backward, Program, Tensor, tensor_of
+from .execute import Backward, Program, Tensor, rounded, tensor_of
 from .sampling import LARGEST, size_of
 
 
@@ -42,7 +42,9 @@ def _results(
     if not call.is_backward:
         outputs = program(program.inputs)
         paths = {path: program.path(path) for path in call.outputs}
-        return {("output", path): outputs[to].numpy() for path, to in paths.items() if to in outputs}
+        return {
+            ("output", path): _rounded(outputs[to], call.outputs[path]) for path, to in paths.items() if to in outputs
+        }
     incoming: dict[Path, Tensor] = {}
     for path, leaf in call.incoming.items():
         to, gradient = program.path(path), tensor_of(leaf)
@@ -53,6 +55,12 @@ def _results(
     backward = Backward(program, incoming, program.floating)
     values = backward(backward.inputs)
     return {
-        (leaf.record.part, leaf.record.path): value.numpy()
+        (leaf.record.part, leaf.record.path): _rounded(value, leaf)
         for leaf, value in zip(program.floating, values, strict=True)
     }
+
+
+def _rounded(value: Tensor, leaf: Leaf) -> Array:
+    """Return a result as the dtype of a record holds it."""
+    found: Array = (rounded(value, leaf.dtype) if value.is_floating_point() else value).numpy()
+    return found
