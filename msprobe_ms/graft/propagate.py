@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.cell_dump.golden_values import GoldenStep
-from msprobe.checks.invariants.rows import GRADIENT_NOISE, gradient, gradient_rows, loss_rows
+from msprobe.checks.invariants.rows import GRADIENT_NOISE, gradient, gradient_rows, loss_rows, parameters
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
@@ -110,6 +110,23 @@ class Replays:
             for row in self.received(call):
                 if name := self.parameter_of(row):
                     found.setdefault(name, []).append(row)
+        return found
+
+    def users_of(self, name: str) -> Iterator[list[int]]:
+        """Yield the inputs that are a parameter: those of its name, then those of all that have the same elements, for
+        a parameter that two modules share has the name of one of them."""
+        yield self.uses.get(name, [])
+        others = {other for names in self._equal_parameters.values() if name in names for other in names}
+        if len(others) > 1:
+            yield sorted(row for other in others for row in self.uses.get(other, []))
+
+    @cached_property
+    def _equal_parameters(self) -> dict[int, set[str]]:
+        """Return by mark the parameters that are equal at the start of the step."""
+        found: dict[int, set[str]] = {}
+        for name, row in parameters(self.dump).items():
+            if (mark := self.graph.numbers[row]) >= 0:
+                found.setdefault(mark, set()).add(name)
         return found
 
     def received(self, call: int) -> list[int]:
@@ -232,7 +249,11 @@ class Propagation:
         if any(row in self._replaced for row in rows):
             changes = (self._replaced[row] - _float(self.replays.load(row)) for row in rows if row in self._replaced)
             return np.asarray(sum(changes, recorded))
-        found = self._sum(self.replays.uses.get(name, []), recorded, rows)
+        found: Array | Stop | None = None
+        for users in self.replays.users_of(name):
+            found = self._sum(users, recorded, rows)
+            if not (isinstance(found, Stop) and found.reason is Obstacle.GRADIENT):
+                break
         return recorded if found is None else found
 
     # ---- forward ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 from msprobe.base.log import terminal_line
 from msprobe.base.phrase import Words, names_phrase, phrase
@@ -121,7 +121,7 @@ def _cause(trial: Trial) -> Finding:
         ),
         fields=fields,
         later_calls=max(divergence.receivers, 0),
-        certainty="certain" if trial.verdict is Verdict.PROVEN else "likely",
+        certainty=_CERTAINTY.get(trial.verdict, "likely"),
     )
 
 
@@ -132,6 +132,9 @@ _KINDS: Mapping[Verdict, Kind] = {
     Verdict.PROBABLY_CONTRIBUTES: kinds.ESTIMATED_CONTRIBUTION,
     Verdict.NOT_JUDGED: kinds.NOT_REACHED,
 }
+
+
+_CERTAINTY: Mapping[Verdict, Literal["certain", "open"]] = {Verdict.PROVEN: "certain", Verdict.NOT_JUDGED: "open"}
 
 
 def _shown_gap(trial: Trial) -> RunGap:

@@ -282,6 +282,57 @@ def test_the_replay_floor_is_rounding(collected):
     assert replayed.loss < 1e-6
 
 
+def test_a_replay_rounds_to_the_dtype_of_the_record(collected):
+    """Only the target rounds to float16: that is the cause, and not a floor of the replay."""
+    golden, *_ = collected("golden", net())
+    target, *_ = collected("target", net(middle=lambda x: x.half().float()))
+    study = studied(target, golden)
+    assert Estimates(study, BIT_EQUAL).replay_gap().gradients < 1e-6
+    found = estimated(study, None, 8)
+    assert [trial.verdict for trial in found.trials] == [Verdict.LIKELY]
+    assert found.trials[0].closed == pytest.approx(1.0, abs=1e-2)
+    assert "Tensor.half.0.forward" in found.trials[0].hypothesis.name
+
+
+def test_the_gradient_of_a_shared_weight_is_the_sum_over_both_modules(collected):
+    class Shared(nn.Module):
+        def __init__(self, eps):
+            super().__init__()
+            self.words, self.norm, self.out = (
+                nn.Embedding(11, 8),
+                nn.LayerNorm(8, eps=eps),
+                nn.Linear(8, 11, bias=False),
+            )
+            self.out.weight = self.words.weight
+
+        def forward(self, x):
+            ids = x.abs().mul(5).long() % 11
+            return F.cross_entropy(self.out(self.norm(self.words(ids[:, :-1]))).flatten(0, 1), ids[:, 1:].flatten())
+
+    def shared(eps):
+        torch.manual_seed(1)
+        return Shared(eps)
+
+    golden, *_ = collected("golden", shared(1e-5))
+    target, *_ = collected("target", shared(1e-1))
+    (trial,) = estimated(studied(target, golden), None, 8).trials
+    assert (trial.verdict, trial.estimate.stops) == (Verdict.LIKELY, ())
+    assert trial.estimate.gradients == (4, 4)  # that of the weight is recorded for both modules
+    assert trial.closed == pytest.approx(1.0, abs=1e-3)
+
+
+def test_an_argument_without_a_gradient_stops_nothing(collected):
+    def positive(x):
+        return torch.where(x > 0, x, torch.zeros_like(x))
+
+    golden, *_ = collected("golden", net(middle=positive))
+    target, *_ = collected("target", net(eps=1e-2, middle=positive))
+    found = estimated(studied(target, golden), None, 8)
+    (trial,) = found.trials
+    assert (trial.verdict, trial.estimate.stops) == (Verdict.LIKELY, ())
+    assert trial.estimate.gradients == (10, 10)
+
+
 def test_equal_runs_have_nothing_to_estimate(collected):
     golden, *_ = collected("golden", net())
     target, *_ = collected("target", net())
