@@ -94,10 +94,12 @@ class Estimates:
     def _estimate(self, found: Propagation, reached: Mapping[str, Squares], stops: tuple[Stop, ...]) -> Estimate:
         names = [key for key in self._parts if key != LOSS]
         of_reached = [name for name in names if name in reached]
-        total, covered = (sum(self._parts[name][0] for name in each) for each in (names, of_reached))
+        # That the gradients that a graft puts in are the golden's shows nothing.
+        total, covered = (
+            sum(self._parts[name][0] for name in each if name not in found.given) for each in (names, of_reached)
+        )
         share = covered / total if total else float(len(of_reached) == len(names))
         loss = self._parts.get(LOSS)
-        # The graft of a backward puts the golden's gradients in: that these lead to others of the golden shows nothing.
         differs = loss is not None and not gap_of_parts({LOSS: loss}).is_noise(self.floor)
         return Estimate(
             len(found.replayed),

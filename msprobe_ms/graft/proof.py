@@ -86,7 +86,7 @@ class Estimate:
     stops : the calls that could not be, and why; what depends on them was not reached.
     deviating : calls whose replay differs from the recorded result by more than rounding; the difference was kept.
     losses, gradients : how many of the losses and of the parameters' gradients were reached, and how many there are.
-    covered : the share of the square of the gradients' gap that was reached.
+    covered : the share of the square of the gradients' gap that was reached, without gradients that the graft replaced.
     is_judged : whether that is enough for a verdict.
     """
 
@@ -392,9 +392,10 @@ def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergen
 
 def _halved(search: _Search, current: Study) -> Study | None:
     """Find the first call up to which grafting all calls closes the gap, and keep its graft if that alone does."""
-    step, finding = next(
-        ((step, finding) for step, finding in current.findings if key_of(finding) not in search.settled), (None, None)
-    )
+    left = [each for each in current.findings if key_of(each[1]) not in search.settled]
+    if search.is_estimate:  # findings that a kept graft hid are not in the comparison of the target
+        left += current.findings
+    step, finding = next(iter(left), (None, None))
     calls = [] if step is None else differing_calls(step)
     if step is None or finding is None or len(calls) < 2:
         return None

@@ -189,6 +189,7 @@ class Propagation:
     planned: GraftedStep | None
     replays_all: bool = False
     replayed: set[int] = field(default_factory=set)  # calls, forward and backward
+    given: set[str] = field(default_factory=set)  # parameters whose gradient is the golden's by the graft itself
     _values: dict[int, "Array | Stop"] = field(default_factory=dict)  # by row of an output
     _inputs: dict[int, "dict[int, Array] | Stop"] = field(default_factory=dict)  # by forward call, then by row
     _gradients: dict[int, "Array | Stop"] = field(default_factory=dict)  # by row of the argument
@@ -247,12 +248,15 @@ class Propagation:
             return None
         recorded = np.asarray(recorded, np.float64)
         if any(row in self._replaced for row in rows):
+            self.given.add(name)
             changes = (self._replaced[row] - _float(self.replays.load(row)) for row in rows if row in self._replaced)
             return np.asarray(sum(changes, recorded))
         found: Array | Stop | None = None
         for users in self.replays.users_of(name):
             found = self._sum(users, recorded, rows)
             if not (isinstance(found, Stop) and found.reason is Obstacle.GRADIENT):
+                if users and all(self.replays.graph.gradient(user) in self._replaced for user in users):
+                    self.given.add(name)
                 break
         return recorded if found is None else found
 

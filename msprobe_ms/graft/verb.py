@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from .runs import Study
 
 
+RUNS, ESTIMATES = 8, 32
+"""Default budgets: an estimate costs seconds, a run of the training as much as a training."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options(JsonAnswer):
     """The options of the command."""
@@ -52,14 +56,13 @@ class Options(JsonAnswer):
         help="run no training: replay the calls that depend on a replaced value, and estimate the cause",
         zh="不运行训练：重放依赖被替换值的调用，并估计原因",
     )
-    budget: int = option(
+    budget: int | None = option(
         whole(1),
         "--budget",
         metavar="N",
-        default=8,
         role=EXECUTION,
-        help="at most N runs of the training, or estimates",
-        zh="最多运行训练（或估计）N 次",
+        help="at most N runs of the training; default: 8, with --offline 32 estimates",
+        zh="最多运行训练 N 次；默认 8，使用 --offline 时为 32 次估计",
     )
     noise: Path | None = option(
         PATH,
@@ -121,7 +124,7 @@ def run(options: Options) -> int:
     repeated = None if noise is None else lambda: gap_of(studied(noise, options.golden))
     files: dict[str, str] = {}
     if options.offline:
-        proof = estimated(study, repeated, options.budget)
+        proof = estimated(study, repeated, options.budget or ESTIMATES)
     else:
         proof, files = _proven(options, study, repeated)
     if options.is_json:
@@ -142,7 +145,7 @@ def _proven(
     floor = floor_of(study, repeated)
     with _folder(options.output) as folder:
         training = _Training(options.words, study, folder)
-        proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), options.budget)
+        proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), options.budget or RUNS)
         return proof, {"runs": str(folder)} if options.output and proof.runs else {}
 
 

@@ -56,9 +56,9 @@ def collected(tmp_path, monkeypatch):
     """`collected(name, net, x)`: the dump, the loss and the gradients of one step of a net."""
     monkeypatch.chdir(tmp_path)
 
-    def made(name, net, x=None):
+    def made(name, net, x=None, level="mix"):
         folder = tmp_path / name
-        debugger = PrecisionDebugger(task="tensor", level="mix", dump_path=str(folder))
+        debugger = PrecisionDebugger(task="tensor", level=level, dump_path=str(folder))
         if x is None:
             torch.manual_seed(3)
             x = torch.randn(5, 8)
@@ -272,6 +272,17 @@ def test_closure_is_that_of_what_was_reached(collected, monkeypatch):
     total = sum(golden for name, (_, golden) in estimates.gap.parts.items() if name != "loss")
     assert done.gap.gradients == pytest.approx((sum(each for each, _ in unreached) / total) ** 0.5, rel=1e-3)
     assert done.estimate.covered < 1.0
+
+
+def test_gradients_that_the_graft_replaces_are_no_evidence(collected):
+    """Where only modules are recorded, the values between them are not: nothing follows from the graft."""
+    golden, *_ = collected("golden", net(), level="L0")
+    target, *_ = collected("target", net(eps=1e-2), level="L0")
+    found = estimated(studied(target, golden), None, 8)
+    (trial,) = found.trials
+    assert trial.hypothesis.name == "Module.norm.LayerNorm.forward.0"
+    assert (trial.estimate.losses, trial.estimate.covered) == ((0, 0), 0.0)
+    assert trial.verdict is Verdict.NOT_JUDGED
 
 
 def test_the_replay_floor_is_rounding(collected):
