@@ -96,6 +96,12 @@ class Replays:
         return frozenset(np.asarray(comparison.pairs.target_rows)[equal].tolist())
 
     @cached_property
+    def matched_rows(self) -> frozenset[int]:
+        """Return the rows that have a counterpart in the golden."""
+        pairs = self.step.comparison.pairs
+        return frozenset(np.asarray(pairs.target_rows)[np.asarray(pairs.golden_rows) >= 0].tolist())
+
+    @cached_property
     def calls(self) -> list[int]:
         """Return the innermost forward calls, in order."""
         graph = self.graph
@@ -367,18 +373,22 @@ class Propagation:
         if isinstance(candidates, NotReplayed):
             return Stop(name, candidates.cause, candidates.detail)
         columns = replays.dump.columns
-        rows = {(part, path): replays.graph.row_of(name, part, path) for part, path in candidates[0].values}
-        rows = {at: row for at, row in rows.items() if columns.kind[row] == TENSOR}
+        by_row = [
+            {
+                row: np.asarray(value)
+                for at, value in one.values.items()
+                if (row := replays.graph.row_of(name, *at)) >= 0
+            }
+            for one in candidates
+        ]
+        best = 0
         if call not in replays.labels:
-            errors = [
-                max((self._error(row, one.values[at]) for at, row in rows.items()), default=0.0) for one in candidates
-            ]
+            errors = [max((self._error(row, value) for row, value in one.items()), default=0.0) for one in by_row]
             best = min(range(len(errors)), key=errors.__getitem__)
-            if not candidates[best].is_exhaustive and any(errors[best] > replays.noise(row) for row in rows.values()):
+            if not candidates[best].is_exhaustive and any(errors[best] > replays.noise(row) for row in by_row[best]):
                 return Stop(name, Obstacle.OPTION)
             replays.labels[call], replays.errors[call] = candidates[best].label, errors[best]
-            candidates = candidates[best : best + 1]
-        found = {row: np.asarray(candidates[0].values[at]) for at, row in rows.items()}
+        found = {row: value for row, value in by_row[best].items() if columns.kind[row] == TENSOR}
         if any(value.shape != (columns.shape(row) or ()) for row, value in found.items()):
             return Stop(name, Cause.OTHER_SHAPE)
         return found
@@ -514,7 +524,9 @@ class Propagation:
         made = graph.row_of(name, "output", columns.path_of(row))
         users = graph.users.get(graph.alias(made), []) if made >= 0 else []
         if not users:
-            is_seed = prod(columns.shape(row) or ()) == 1 or row in replays.equal_rows
+            is_seed = row in replays.equal_rows or (
+                prod(columns.shape(row) or ()) == 1 and row not in replays.matched_rows
+            )
             if is_seed or self.replays_all or not (self._values or self._gradients):
                 return None
             return Stop(columns.names[graph.call_of[row]], Obstacle.GRADIENT)

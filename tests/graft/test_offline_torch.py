@@ -242,6 +242,26 @@ def test_a_gradient_that_passes_code_that_was_not_recorded_is_not_reached(collec
     assert gradients["up.weight"] == Stop("Functional.linear.1.backward", Obstacle.GRADIENT)
 
 
+class Continued(Net):
+    """The last recorded scalar is not the loss: code that is not recorded makes this of it."""
+
+    def forward(self, x):
+        return Hidden.apply(super().forward(x) * 3)
+
+
+def test_a_gradient_that_begins_in_code_that_was_not_recorded_is_not_reached(collected):
+    def continued(eps):
+        torch.manual_seed(1)
+        return Continued(eps)
+
+    golden, *_ = collected("golden", continued(1e-5))
+    target, *_ = collected("target", continued(1e-1))
+    norm = "Functional.layer_norm.0"
+    study = studied(target, golden)
+    _, gradients = propagated(study, (f"{norm}.forward", OUTPUTS), (f"{norm}.backward", OUTPUTS))
+    assert gradients["head.weight"] == Stop("Tensor.__mul__.0.backward", Obstacle.GRADIENT)
+
+
 def test_random_numbers_stop(collected):
     def dropped(x):
         torch.manual_seed(5)
