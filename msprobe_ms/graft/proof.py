@@ -55,6 +55,9 @@ PROVEN_CLOSES = 0.9
 CONTRIBUTES = 0.05
 """Share from which on a graft has an effect."""
 
+ESTIMATED_REST = 1e-3
+"""Share of the gap up to which the rest of an estimate is taken as an error of the replay. Measured: at most 5e-6."""
+
 _MAX_FINDINGS = 3
 """Findings of one comparison that are tried before its calls are halved: the first ones explain most others."""
 
@@ -194,6 +197,11 @@ class Proof:
         return tuple(trial for trial in self.trials if trial.verdict in (Verdict.PROVEN, Verdict.LIKELY))
 
     @property
+    def has_rest(self) -> bool:
+        """Return whether a gap remains that is neither noise nor, of an estimate, an error of the replay."""
+        return not self.rest.is_noise(self.floor) and not (self.is_estimate and abs(self.rest_share) <= ESTIMATED_REST)
+
+    @property
     def rest_share(self) -> float:
         """Return the share of the gap that no kept graft closes; with the shares of these it adds up to 1."""
         return 1.0 - sum(trial.share or 0.0 for trial in self.kept)
@@ -236,6 +244,12 @@ class _Search:
         if self.floor.source is FloorSource.MODEL and is_bit_equal(done.study, grafted):
             self.floor = BIT_EQUAL  # a finding at the first call leaves nothing before it that could show this
         return done
+
+    @property
+    def is_explained(self) -> bool:
+        """Return whether the estimates that were kept leave nothing but errors of the replay."""
+        rest, whole = (gap.above(self.floor).largest for gap in (self.gaps[-1], self.gaps[0]))
+        return self.is_estimate and rest <= ESTIMATED_REST * whole
 
     @property
     def settled(self) -> set[FindingKey]:
@@ -283,7 +297,7 @@ def _searched(search: _Search) -> Proof:
     is_exhausted = False
     try:
         current = study
-        while not search.gaps[-1].is_noise(floor):
+        while not (search.gaps[-1].is_noise(floor) or search.is_explained):
             following = _round(search, current)
             if following is None:
                 break

@@ -42,7 +42,7 @@ def answer_of(proof: Proof) -> Answer:
     others = [_cause(trial) for trial in proof.trials if trial.verdict in contributing and not trial.is_halving]
     unjudged = [_cause(trial) for trial in proof.trials if trial.verdict is Verdict.NOT_JUDGED and not trial.is_halving]
     found = [*proven, *others, *unjudged]
-    if not proof.rest.is_noise(proof.floor):
+    if proof.has_rest:
         numbers = {name: value if value is not None else 0.0 for name, value in proof.rest.measures.items()}
         kind = kinds.REMAINING_GAP
         if proof.is_estimate:
