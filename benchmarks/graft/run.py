@@ -174,7 +174,7 @@ OF_ESTIMATES = (
     "- `Right` counts clean pairs in which nothing was estimated, too; `Wrong` is as above.",
     "- The method was developed with the cases of `bit-equal`, `order` and `pytorch`. Those of `held-out` are every",
     "  fourth and every twelfth held-out fault. After their first run, the search was extended by halving after a kept",
-    "  graft; what is right did not change. Their proofs were run with `--prove`, and are not among those above.",
+    "  graft, which made one more right. Their proofs were run with `--prove`, and are not among those above.",
     "- `moe-silu-last-row` and the clean pairs have no gap above the noise floor in the first step.",
 )
 
