@@ -12,7 +12,7 @@ difference is not finite, and None if there is nothing to measure, or if the ele
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 from math import inf, isfinite, sqrt
@@ -45,27 +45,54 @@ Array = NDArray[np.float64]
 
 MEASURES = ("loss", "gradients", "updates")
 
+LOSS = "loss"
+"""The key of the loss among the parts of a gap; those of gradients are the names of the parameters."""
+
+Squares = tuple[float, float]
+"""The square of a difference, and that of the golden's elements."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunGap:
-    """The three relative distances; None for a measure that does not exist."""
+    """The three relative distances; None for a measure that does not exist.
+
+    parts : of an estimate (`offline`), the squares of the loss and of each gradient that was reached; empty for a
+        training, which reaches all of them.
+    """
 
     loss: float | None = None
     gradients: float | None = None
     updates: float | None = None
+    parts: Mapping[str, Squares] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def measures(self) -> dict[str, float | None]:
+        """Return the three distances by name."""
+        return {measure: getattr(self, measure) for measure in MEASURES}
 
     @property
     def largest(self) -> float:
         """Return the maximum of the measures; 0 without any."""
-        return max((each for each in astuple(self) if each is not None), default=0.0)
+        return max((each for each in self.measures.values() if each is not None), default=0.0)
+
+    def among(self, other: "RunGap") -> "RunGap":
+        """Return the gap of what both reached."""
+        if not self.parts and not other.parts:
+            return self
+        return gap_of_parts({key: squares for key, squares in self.parts.items() if key in other.parts})
 
     def above(self, floor: "Floor") -> "RunGap":
         """Return by how much each measure exceeds the noise floor, at least 0."""
-        return RunGap(*(None if each is None else max(0.0, each - least) for each, least in _both(self, floor)))
+        return _gap(None if each is None else max(0.0, each - least) for each, least in _both(self, floor))
 
     def is_noise(self, floor: "Floor") -> bool:
         """Return whether no measure exceeds the noise floor."""
         return self.above(floor).largest == 0.0
+
+
+def _gap(measures: Iterable[float | None]) -> RunGap:
+    loss, gradients, updates = measures
+    return RunGap(loss, gradients, updates)
 
 
 def _both(gap: RunGap, floor: "Floor") -> Iterator[tuple[float | None, float]]:
@@ -78,6 +105,7 @@ class FloorSource(Enum):
 
     BIT_EQUAL = "everything before the first finding is bitwise equal"
     REPEATED = "the gap of a repeated golden run"
+    REPLAY = "the gap of replayed calls without a graft"
     MODEL = "the noise that a comparison accepts"
 
 
@@ -98,17 +126,20 @@ BIT_EQUAL = Floor(ROUNDING, ROUNDING, ROUNDING, FloorSource.BIT_EQUAL)
 def closure(before: RunGap, after: RunGap, floor: Floor) -> RunGap:
     """Return the share of each measure that closes: `1 - after / before`, both above the noise floor.
 
-    1 is all of it, 0 nothing; negative if it grows. None for a measure that is noise before.
+    1 is all of it, 0 nothing; negative if it grows. None for a measure that is noise before. Of estimates only what
+    both reached counts.
     """
+    before, after = before.among(after), after.among(before)
     shares: list[float | None] = []
     for measure in MEASURES:
         least = getattr(floor, measure)
         shares.append(_closed(getattr(before, measure), getattr(after, measure), least))
-    return RunGap(*shares)
+    return _gap(shares)
 
 
 def closure_of_largest(before: RunGap, after: RunGap, floor: Floor) -> float:
     """Return the same share of the maximum of the three measures; 0 if there was no gap."""
+    before, after = before.among(after), after.among(before)
     return _closed(before.above(floor).largest, after.above(floor).largest, 0.0) or 0.0
 
 
@@ -118,6 +149,14 @@ def _closed(before: float | None, after: float | None, least: float) -> float | 
     if not isfinite(before):
         return 0.0 if not isfinite(after) else 1.0
     return 1.0 - max(0.0, after - least) / (before - least) if isfinite(after) else -inf
+
+
+def gap_of_parts(parts: Mapping[str, Squares]) -> RunGap:
+    """Return the gap of the loss and the gradients of one step."""
+    loss, gradients = _Distance(), _Distance()
+    for key, squares in parts.items():
+        (loss if key == LOSS else gradients).add_squares(*squares)
+    return RunGap(loss.relative, gradients.relative, None, parts)
 
 
 # ---- measuring ------------------------------------------------------------------------------------------------------
@@ -134,8 +173,12 @@ class _Distance:
         """Add a tensor of both sides; None is zero."""
         mine, theirs = (np.asarray(0.0 if one is None else one, np.float64) for one in (target, golden))
         with np.errstate(over="ignore", invalid="ignore"):
-            self.difference += float(np.sum(np.square(mine - theirs)))
-            self.golden += float(np.sum(np.square(theirs)))
+            self.add_squares(float(np.sum(np.square(mine - theirs))), float(np.sum(np.square(theirs))))
+
+    def add_squares(self, difference: float, golden: float) -> None:
+        """Add the squares of a tensor."""
+        self.difference += difference
+        self.golden += golden
         self.number += 1
 
     @property
@@ -167,6 +210,28 @@ def gap_of(study: Study) -> RunGap:
         if mine is not None and theirs is not None:
             losses.add(mine, theirs)
     return RunGap(losses.relative, _gradients(study), _updates(study))
+
+
+def parts_of(step: Step, loss: float | None, gradients: Mapping[str, NDArray[Any]]) -> dict[str, Squares]:
+    """Return the squares of the loss, and of the gradients by parameter, between values of the target and the golden.
+
+    A parameter that `gradients` does not have is left out, and one that the target does not have is named by the
+    golden.
+    """
+    golden = step.comparison.golden
+    rows = gradient_rows(step.comparison.target), gradient_rows(golden)
+    found: dict[str, Squares] = {}
+    theirs = loss_of(golden)
+    if loss is not None and theirs is not None:
+        found[LOSS] = ((loss - theirs) ** 2, theirs**2)
+    for one in _parameters(step, rows):
+        if one.target in rows[0] and one.target not in gradients:
+            continue
+        arrays = [gradients.get(one.target), gradient(golden, rows[1][one.golden]) if one.golden in rows[1] else None]
+        distance = _Distance()
+        if (one.golden not in rows[1] or arrays[1] is not None) and _add(distance, arrays, one):
+            found[one.target or one.golden] = distance.difference, distance.golden
+    return found
 
 
 def _gradients(study: Study) -> float | None:

@@ -1,4 +1,4 @@
-"""The proof: runs of the training with grafts, the gap that each closes, and the verdict.
+"""The proof: runs with grafts, of the training or estimates of them, the gap that each closes, and the verdict.
 
 One round takes the first finding of the comparison and runs the training with the graft of each of its hypotheses,
 until one explains it. That graft stays in all later runs; the next round compares the grafted run with the golden run,
@@ -9,6 +9,9 @@ until the gap is noise. So several independent faults are found one after the ot
 | proven | at least 90 % of what its finding explains, and grafting everything before it closes less than 5 % |
 | contributes | at least 5 % |
 | no effect | less |
+
+An estimate (`offline`) has the verdict `likely cause (estimated)` instead of proven, and `not judged` if it did not
+reach the loss, or half of the gradients' gap where the losses do not differ.
 
 What a finding explains is the gap that remains if all other grafts that were kept stay, and only this one is left out.
 Grafting everything before a finding closes nothing if the comparison found no difference there; otherwise it is run.
@@ -44,6 +47,7 @@ from .hypotheses import (
     what_of,
 )
 from .plan import Graft, plan_of
+from .propagate import Stop
 from .runs import Step, Study
 
 PROVEN_CLOSES = 0.9
@@ -51,6 +55,9 @@ PROVEN_CLOSES = 0.9
 
 CONTRIBUTES = 0.05
 """Share from which on a graft has an effect."""
+
+ESTIMATED_REST = 1e-3
+"""Share of the gap up to which the rest of an estimate is taken as an error of the replay. Measured: at most 5e-6."""
 
 _MAX_FINDINGS = 3
 """Findings of one comparison that are tried before its calls are halved: the first ones explain most others."""
@@ -62,6 +69,47 @@ class Verdict(Enum):
     PROVEN = "proven"
     CONTRIBUTES = "contributes"
     NO_EFFECT = "no effect"
+    LIKELY = "likely cause (estimated)"
+    PROBABLY_CONTRIBUTES = "contributes (estimated)"
+    PROBABLY_NO_EFFECT = "no effect (estimated)"
+    NOT_JUDGED = "not judged"
+
+
+_ESTIMATED = {
+    Verdict.PROVEN: Verdict.LIKELY,
+    Verdict.CONTRIBUTES: Verdict.PROBABLY_CONTRIBUTES,
+    Verdict.NO_EFFECT: Verdict.PROBABLY_NO_EFFECT,
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How an estimate came about, and how much of the gap it reached.
+
+    replayed : the number of calls that were executed again, forward and backward.
+    stops : the calls that could not be, and why; what depends on them was not reached.
+    deviating : calls whose replay differs from the recorded result by more than rounding; the difference was kept.
+    losses, gradients : how many of the losses and of the parameters' gradients were reached, and how many there are.
+    covered : the share of the square of the gradients' gap that was reached, without gradients that the graft replaced.
+    is_judged : whether that is enough for a verdict.
+    """
+
+    replayed: int
+    stops: tuple[Stop, ...]
+    deviating: tuple[str, ...]
+    losses: tuple[int, int]
+    gradients: tuple[int, int]
+    covered: float
+    is_judged: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with grafts: its comparison with the golden, and its gap; of an estimate the comparison is the target's."""
+
+    study: Study
+    gap: RunGap
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +124,7 @@ class Trial:
     verdict : the verdict.
     share : the share of the whole gap that it closes; None if the graft was not kept.
     is_halving : whether it is one of the runs that halve the calls.
+    estimate : how the run was estimated; None if the training was run.
     """
 
     hypothesis: Hypothesis
@@ -86,6 +135,17 @@ class Trial:
     verdict: Verdict = Verdict.NO_EFFECT
     share: float | None = None
     is_halving: bool = False
+    estimate: Estimate | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Return whether the run reached enough of the gap for a verdict."""
+        return self.estimate is None or self.estimate.is_judged
+
+    @property
+    def explains(self) -> bool:
+        """Return whether the graft closes as much as that of a cause."""
+        return self.is_judged and self.closed >= PROVEN_CLOSES
 
     def judged(self, closed: float, before: float | None) -> "Trial":
         """Return the trial with the verdict that follows from what it and everything before it close."""
@@ -93,6 +153,8 @@ class Trial:
             verdict = Verdict.PROVEN
         else:
             verdict = Verdict.CONTRIBUTES if closed >= CONTRIBUTES else Verdict.NO_EFFECT
+        if self.estimate is not None:
+            verdict = _ESTIMATED[verdict] if self.estimate.is_judged else Verdict.NOT_JUDGED
         return replace(self, closed=closed, before=before, verdict=verdict)
 
 
@@ -104,7 +166,8 @@ class Proof:
     gap, floor : the gap of the target, and the gap that is noise.
     trials : all runs in order, with the final verdicts.
     rest : the gap of the run with all grafts that were kept.
-    runs : the number of runs of the training.
+    runs : the number of runs.
+    is_estimate : whether the runs are estimates, without the training.
     is_exhausted : whether the budget ended the search.
     deviating : how many results before the first graft of the first run differ from those of the target.
     """
@@ -117,6 +180,7 @@ class Proof:
     runs: int = 0
     is_exhausted: bool = False
     deviating: int = 0
+    is_estimate: bool = False
 
     @property
     def is_clean(self) -> bool:
@@ -130,8 +194,13 @@ class Proof:
 
     @property
     def proven(self) -> tuple[Trial, ...]:
-        """Return the trials that are proven."""
-        return tuple(trial for trial in self.trials if trial.verdict is Verdict.PROVEN)
+        """Return the trials that are proven, or likely causes."""
+        return tuple(trial for trial in self.trials if trial.verdict in (Verdict.PROVEN, Verdict.LIKELY))
+
+    @property
+    def has_rest(self) -> bool:
+        """Return whether a gap remains that is neither noise nor, of an estimate, an error of the replay."""
+        return not self.rest.is_noise(self.floor) and not (self.is_estimate and abs(self.rest_share) <= ESTIMATED_REST)
 
     @property
     def rest_share(self) -> float:
@@ -147,34 +216,41 @@ class BudgetError(Exception):
 class _Search:
     """The state of a search.
 
-    train : runs the training with a plan, and returns the folder of its dump; the text is logged.
-    compare : compares a run with the golden run.
+    execute : runs with grafts; the text is logged.
+    is_estimate : whether these runs are estimates.
     """
 
     study: Study
     floor: Floor
-    train: Callable[[GraftPlan, str], Path]
-    compare: Callable[[Path], Study]
+    execute: Callable[[Sequence[Graft], str], Run]
     budget: int
+    is_estimate: bool = False
     trials: list[Trial] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)  # of `trials`
     gaps: list[RunGap] = field(default_factory=list)  # before each kept graft, and after the last one
     runs: int = 0
     deviating: int = 0
 
-    def run(self, grafts: Sequence[Graft], what: str) -> tuple[Study, RunGap]:
-        """Run the training with grafts; raise a BudgetError if no run is left."""
+    def run(self, grafts: Sequence[Graft], what: str) -> Run:
+        """Run with grafts; raise a BudgetError if no run is left."""
         if self.runs >= self.budget:
             raise BudgetError
         self.runs += 1
-        folder = self.train(plan_of(self.study, grafts), f"run {self.runs} of at most {self.budget}: {what}: ")
-        found = self.compare(folder)
+        done = self.execute(grafts, f"run {self.runs} of at most {self.budget}: {what}: ")
+        if self.is_estimate:
+            return done
         if self.runs == 1:
-            self.deviating = _deviating(self.study, found, grafts)
+            self.deviating = _deviating(self.study, done.study, grafts)
         grafted = {name for graft in grafts for name, _ in graft.values}
-        if self.floor.source is FloorSource.MODEL and is_bit_equal(found, grafted):
+        if self.floor.source is FloorSource.MODEL and is_bit_equal(done.study, grafted):
             self.floor = BIT_EQUAL  # a finding at the first call leaves nothing before it that could show this
-        return found, gap_of(found)
+        return done
+
+    @property
+    def is_explained(self) -> bool:
+        """Return whether the estimates that were kept leave nothing but errors of the replay."""
+        rest, whole = (gap.above(self.floor).largest for gap in (self.gaps[-1], self.gaps[0]))
+        return self.is_estimate and rest <= ESTIMATED_REST * whole
 
     @property
     def settled(self) -> set[FindingKey]:
@@ -194,16 +270,35 @@ def prove(
 
     `train` runs the training with a plan and returns the folder of its dump, `compare` compares that with the golden.
     """
+
+    def execute(grafts: Sequence[Graft], what: str) -> Run:
+        found = compare(train(plan_of(study, grafts), what))
+        return Run(found, gap_of(found))
+
     gap = gap_of(study)
-    search = _Search(study, floor, train, compare, budget, gaps=[gap])
+    search = _Search(study, floor, execute, budget, gaps=[gap])
     if gap.is_noise(floor):
         _look_for_equal_bits(search)
-    if gap.is_noise(search.floor):
-        return Proof(study, gap, search.floor, rest=gap, runs=search.runs, deviating=search.deviating)
+    return _searched(search)
+
+
+def estimate(
+    study: Study, gap: RunGap, floor: Floor, execute: Callable[[Sequence[Graft], str], Run], budget: int
+) -> Proof:
+    """Return the same by at most `budget` estimates, which `execute` makes; `gap` is that of the target."""
+    return _searched(_Search(study, floor, execute, budget, is_estimate=True, gaps=[gap]))
+
+
+def _searched(search: _Search) -> Proof:
+    study, gap, floor = search.study, search.gaps[0], search.floor
+    if gap.is_noise(floor):
+        return Proof(
+            study, gap, floor, rest=gap, runs=search.runs, deviating=search.deviating, is_estimate=search.is_estimate
+        )
     is_exhausted = False
     try:
         current = study
-        while not search.gaps[-1].is_noise(floor):
+        while not (search.gaps[-1].is_noise(floor) or search.is_explained):
             following = _round(search, current)
             if following is None:
                 break
@@ -212,8 +307,17 @@ def prove(
     except BudgetError:
         is_exhausted = True
     _enter_shares(search)
-    rest = search.gaps[-1]
-    return Proof(study, gap, search.floor, tuple(search.trials), rest, search.runs, is_exhausted, search.deviating)
+    return Proof(
+        study,
+        gap,
+        search.floor,
+        tuple(search.trials),
+        search.gaps[-1],
+        search.runs,
+        is_exhausted,
+        search.deviating,
+        search.is_estimate,
+    )
 
 
 def _look_for_equal_bits(search: _Search) -> None:
@@ -232,28 +336,30 @@ def _look_for_equal_bits(search: _Search) -> None:
 def _round(search: _Search, current: Study) -> Study | None:
     """Find a graft that explains a finding of a comparison, and keep it; return the comparison of the run with it, None
     if there is no such graft."""
-    before = search.gaps[-1]
+    before, tried = search.gaps[-1], len(search.trials)
     for number, (step, finding) in enumerate(_tried(search, current)):
         later = [each.step for each in current.steps if each.step >= step.step]
         resolved: list[tuple[int, Study]] = []
         families = {family_of(search.trials[at].hypothesis.finding) for at in search.kept}
         for hypothesis in hypotheses(step, finding, later, families):
-            found, gap = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
-            trial = _trial(search, hypothesis, before, gap)
+            done = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
+            trial = _trial(hypothesis, before, done, search.floor)
             search.trials.append(trial.judged(trial.closed, 0.0))
-            is_closed = trial.closed >= PROVEN_CLOSES
-            if is_closed or _is_resolved(search, found, hypothesis):
-                resolved.append((len(search.trials) - 1, found))
-            if is_closed or (resolved and trial.closed >= CONTRIBUTES):
+            if trial.explains or (trial.is_judged and _is_resolved(search, done.study, hypothesis)):
+                resolved.append((len(search.trials) - 1, done.study))
+            if trial.explains or (resolved and trial.closed >= CONTRIBUTES):
                 break
         if resolved:  # that which closes most; of several faults one may close nothing alone
             at, found = max(resolved, key=lambda one: search.trials[one[0]].closed)
             trial = search.trials[at]
             search.kept.append(at)
             search.gaps.append(trial.gap)
-            share = _share_before(search, before, step, finding, is_first=number == 0)
+            is_first = number == 0 and not (search.is_estimate and len(search.kept) > 1)
+            share = _share_before(search, before, step, finding, is_first=is_first)
             search.trials[at] = trial.judged(trial.closed, share)
             return found
+    if not all(trial.is_judged for trial in search.trials[tried:]):
+        return None  # the cause may be one that was not judged
     return _halved(search, current)
 
 
@@ -270,9 +376,9 @@ def _tried(search: _Search, current: Study) -> Iterator[tuple[Step, Divergence]]
             yield step, finding
 
 
-def _trial(search: _Search, hypothesis: Hypothesis, before: RunGap, gap: RunGap) -> Trial:
-    closed = closure_of_largest(before, gap, search.floor)
-    return Trial(hypothesis, gap, closure(before, gap, search.floor), closed)
+def _trial(hypothesis: Hypothesis, before: RunGap, done: Run, floor: Floor) -> Trial:
+    closed = closure_of_largest(before, done.gap, floor)
+    return Trial(hypothesis, done.gap, closure(before, done.gap, floor), closed, estimate=done.estimate)
 
 
 def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
@@ -280,7 +386,7 @@ def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
     any more."""
     place, settled = hypothesis.place, search.settled | hypothesis.settles
     its_step = next((step for step in found.steps if (step.step, step.rank) == place[:2]), None)
-    if its_step is None or not is_in_place(its_step, hypothesis.graft):
+    if its_step is None or not (search.is_estimate or is_in_place(its_step, hypothesis.graft)):
         return False
     return all(
         (step.step, step.rank, finding.at) > place or key_of(finding) in settled for step, finding in found.findings
@@ -295,15 +401,16 @@ def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergen
     if search.runs >= search.budget:
         return None
     graft = everything_before(step, finding)
-    _, gap = search.run([*search.grafts[:-1], graft], f"everything before {finding.name}")
-    return closure_of_largest(before, gap, search.floor)
+    done = search.run([*search.grafts[:-1], graft], f"everything before {finding.name}")
+    return closure_of_largest(before, done.gap, search.floor)
 
 
 def _halved(search: _Search, current: Study) -> Study | None:
     """Find the first call up to which grafting all calls closes the gap, and keep its graft if that alone does."""
-    step, finding = next(
-        ((step, finding) for step, finding in current.findings if key_of(finding) not in search.settled), (None, None)
-    )
+    left = [each for each in current.findings if key_of(each[1]) not in search.settled]
+    if search.is_estimate:  # findings that a kept graft hid are not in the comparison of the target
+        left += current.findings
+    step, finding = next(iter(left), (None, None))
     calls = [] if step is None else differing_calls(step)
     if step is None or finding is None or len(calls) < 2:
         return None
@@ -313,24 +420,24 @@ def _halved(search: _Search, current: Study) -> Study | None:
         middle = (low + high) // 2
         graft = calls_graft(step, calls[:middle])
         hypothesis = Hypothesis(f"the first {middle} of {len(calls)} calls", graft, step, finding, middle)
-        _, gap = search.run([*search.grafts, graft], hypothesis.name)
-        trial = _trial(search, hypothesis, before, gap)
+        done = search.run([*search.grafts, graft], hypothesis.name)
+        trial = _trial(hypothesis, before, done, search.floor)
         search.trials.append(replace(trial.judged(trial.closed, 1.0), is_halving=True))
-        if trial.closed >= PROVEN_CLOSES:
+        if trial.explains:
             high = middle
         else:
             low, share = middle, trial.closed
     hypothesis = of_call(step, finding, calls[high - 1])
     if hypothesis.graft in [trial.hypothesis.graft for trial in search.trials]:
         return None
-    found, gap = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
-    trial = _trial(search, hypothesis, before, gap)
+    done = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
+    trial = _trial(hypothesis, before, done, search.floor)
     search.trials.append(trial.judged(trial.closed, share))
-    if trial.closed < PROVEN_CLOSES:
+    if not trial.explains:
         return None
     search.kept.append(len(search.trials) - 1)
-    search.gaps.append(gap)
-    return found
+    search.gaps.append(done.gap)
+    return done.study
 
 
 def _leave_one_out(search: _Search) -> None:
@@ -347,8 +454,8 @@ def _leave_one_out(search: _Search) -> None:
         if trial.closed >= PROVEN_CLOSES:
             continue
         others = [graft for graft in search.grafts if graft is not trial.hypothesis.graft]
-        _, without = search.run(others, f"all but {_described(trial.hypothesis)}")
-        closed = closure_of_largest(without, last, search.floor)
+        without = search.run(others, f"all but {_described(trial.hypothesis)}")
+        closed = closure_of_largest(without.gap, last, search.floor)
         search.trials[at] = trial.judged(closed, trial.before)
         if closed < CONTRIBUTES:
             needless.append(number)

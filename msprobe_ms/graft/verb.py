@@ -5,11 +5,12 @@
 TARGET and GOLDEN are dumps of task tensor; the command is the training of the target, whose PrecisionDebugger collected
 it. Its settings are replaced through the environment, so that the script does not have to be edited. Each run replaces
 the results of one finding of the comparison, and measures how much of the gap between the runs closes. The last line
-has the proven causes. Exit code: 0 nothing to prove, 1 a cause was proven or a gap remains, 2 the command was wrong or
-the training failed.
+has the proven causes. With --offline, no training is run: the calls that depend on a replaced value are executed again,
+and the answer is an estimate. Exit code: 0 nothing to prove, 1 a cause was proven or a gap remains, 2 the command was
+wrong or the training failed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +23,19 @@ from msprobe.base.language import translated
 from msprobe.base.log import logger
 from msprobe.options.declaration import EXECUTION, command_of, option, positional
 from msprobe.options.groups import JsonAnswer, output_option
-from msprobe.options.kinds import PATH, REST, whole
+from msprobe.options.kinds import FLAG, PATH, REST, whole
 from msprobe.training_command import run_training, without_separator
 
 if TYPE_CHECKING:
     from msprobe.store.graft_plan import GraftPlan
 
+    from .gap import RunGap
+    from .proof import Proof
     from .runs import Study
+
+
+RUNS, ESTIMATES = 8, 32
+"""Default budgets: an estimate costs seconds, a run of the training as much as a training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +51,20 @@ class Options(JsonAnswer):
         help="the training of the target, whose debugger collects; its settings are replaced",
         zh="待定位侧的训练命令；其中调试器的设置会被替换",
     )
-    budget: int = option(
+    offline: bool = option(
+        FLAG,
+        "--offline",
+        default=False,
+        help="run no training: replay the calls that depend on a replaced value, and estimate the cause",
+        zh="不运行训练：重放依赖被替换值的调用，并估计原因",
+    )
+    budget: int | None = option(
         whole(1),
         "--budget",
         metavar="N",
-        default=8,
         role=EXECUTION,
-        help="at most N runs of the training",
-        zh="最多运行训练 N 次",
+        help="at most N runs of the training; default: 8, with --offline 32 estimates",
+        zh="最多运行训练 N 次；默认 8，使用 --offline 时为 32 次估计",
     )
     noise: Path | None = option(
         PATH,
@@ -79,9 +92,30 @@ class Options(JsonAnswer):
         return without_separator(self.command)
 
     def check(self) -> None:
-        """Raise UsageError without a command."""
-        if not self.words:
-            raise UsageError(translated("give the command of the training after --", "请在 -- 之后给出训练命令"))
+        """Raise UsageError without a command, and with one that would not be run."""
+        if self.offline and self.words:
+            raise UsageError(
+                translated(
+                    f"--offline: runs no training, but the command {self.words[0]!r} is given after --; leave one of "
+                    "them out",
+                    f"--offline：不运行训练，但 -- 之后给出了命令 {self.words[0]!r}；请去掉其中之一",
+                )
+            )
+        if self.offline and self.output is not None:
+            raise UsageError(
+                translated(
+                    "--offline: makes no runs that -o could keep; leave -o out, or give the command of the training "
+                    "after -- instead of --offline",
+                    "--offline：没有可由 -o 保留的运行；请去掉 -o，或去掉 --offline 并在 -- 之后给出训练命令",
+                )
+            )
+        if not self.offline and not self.words:
+            raise UsageError(
+                translated(
+                    "give the command of the training after --, or --offline for an estimate without it",
+                    "请在 -- 之后给出训练命令，或使用 --offline 进行无需训练的估计",
+                )
+            )
         super().check()
 
 
@@ -91,36 +125,52 @@ def run(options: Options) -> int:
     from msprobe.findings.text import printed as printed_lines
     from msprobe.report.file import check_page
 
-    from .gap import floor_of, gap_of
+    from .gap import gap_of
+    from .offline import estimated
     from .page import page_of
-    from .proof import prove
     from .report import document, exit_code, lines
     from .runs import studied
 
     if options.html is not None:
         check_page()
     study = studied(options.target, options.golden)
-    repeated = options.noise
-    floor = floor_of(study, None if repeated is None else lambda: gap_of(studied(repeated, options.golden)))
+    noise = options.noise
+    repeated = None if noise is None else lambda: gap_of(studied(noise, options.golden))
+    files: dict[str, str] = {}
+    if options.offline:
+        proof = estimated(study, repeated, options.budget or ESTIMATES)
+    else:
+        proof, files = _proven(options, study, repeated)
+    if options.html is not None:
+        page_of(proof, join(command_of("graft", options))).write(options.html)
+        logger.info("the page is in %s", options.html)
+        files["page"] = str(options.html)
+    made = document(proof, files)
+    if "proof" in files:
+        Path(files["proof"]).write_text(text_of(as_object(made)), encoding="utf-8", errors="surrogatepass")
+    if options.is_json:
+        printed(made)
+    else:
+        printed_lines(lines(proof))
+    return exit_code(proof)
+
+
+def _proven(
+    options: Options, study: "Study", repeated: "Callable[[], RunGap] | None"
+) -> "tuple[Proof, dict[str, str]]":
+    """Return the proof by runs of the training, and the folder of these if the user wants to keep them."""
+    from .gap import floor_of
+    from .proof import prove
+    from .runs import studied
+
+    floor = floor_of(study, repeated)
     with _folder(options.output) as folder:
         training = _Training(options.words, study, folder)
-        proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), options.budget)
-        files = {"runs": str(folder)} if options.output and proof.runs else {}
-        if options.html is not None:
-            page_of(proof, join(command_of("graft", options))).write(options.html)
-            logger.info("the page is in %s", options.html)
-            files["page"] = str(options.html)
-        file = folder / "proof.json"
-        if options.output is not None:
-            files["proof"] = str(file)
-        made = document(proof, files)
-        if options.output is not None:
-            file.write_text(text_of(as_object(made)), encoding="utf-8", errors="surrogatepass")
-        if options.is_json:
-            printed(made)
-        else:
-            printed_lines(lines(proof))
-    return exit_code(proof)
+        proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), options.budget or RUNS)
+        if options.output is None:
+            return proof, {}
+        runs = {"runs": str(folder)} if proof.runs else {}
+        return proof, {**runs, "proof": str(folder / "proof.json")}
 
 
 @contextmanager

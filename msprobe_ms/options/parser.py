@@ -56,8 +56,8 @@ def parsed(prog: str, cls: type[_Made], words: Sequence[str], description: str =
     if _has_command(cls) and _SEPARATOR in words:
         at = list(words).index(_SEPARATOR)
         words, command = words[:at], words[at:]
-    # Words after the script are the script's own.
-    takes_rest = not command and any(each.kind.form == "rest" for each in declared(cls).values())
+    # Words after the script are the script's own; those of a command line are after the separator.
+    takes_rest = not _has_command(cls) and any(each.kind.form == "rest" for each in declared(cls).values())
     parser = parser_of(prog, cls, description, verb or prog.removeprefix("msprobe "), takes_rest=takes_rest)
     parse = parser.parse_known_args if takes_rest else parser.parse_known_intermixed_args
     try:

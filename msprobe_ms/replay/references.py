@@ -51,6 +51,20 @@ class References:
 
 
 @dataclass(frozen=True, eq=False)
+class Results:
+    """The results of a call under one candidate: computed in float64 and rounded to the dtypes of the records, or
+    integers and bools.
+
+    `values` are by part and path: the outputs of a forward call by those of their records, the gradients of a backward
+    call by those of the arguments and parameters that they belong to. `is_exhaustive` as in `Replayed`.
+    """
+
+    label: str
+    is_exhaustive: bool
+    values: Mapping[tuple[str, Path], Array]
+
+
+@dataclass(frozen=True, eq=False)
 class Given(Leaf):
     """A tensor that was not read from the dump: drawn, or computed by another execution; bfloat16 as float32."""
 

@@ -20,7 +20,7 @@ from msprobe.store.record import Dump, Part
 
 from .plan import plan_of
 from .recorded import Array, CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, Replayed, call_of, mapped
-from .references import WHOLE, References
+from .references import WHOLE, References, Results
 
 
 def replay(dump: Dump, at: int) -> Replayed | NotReplayed:
@@ -68,6 +68,28 @@ def references(call: RecordedCall, whole: int = WHOLE) -> Iterator[References | 
         yield err.outcome
     except Exception as err:  # a dump may contain any arguments, and torch may raise any exception
         yield NotReplayed(Cause.FAILED, type(err).__name__)
+
+
+def results(call: RecordedCall, label: str | None = None) -> list[Results] | NotReplayed:
+    """Return the results of a call under each candidate, or under the one with a label; or why there are none.
+
+    Unlike `references` it computes no sensitivities, and takes a call whole. Raises nothing.
+    """
+    try:
+        plan = plan_of(call)
+        try:
+            from .reference.results import results as found  # here: it imports torch
+        except ModuleNotFoundError as err:
+            if err.name != "torch":
+                raise
+            return NotReplayed(Cause.NO_LIBRARY)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return list(found(call, plan, label))
+    except CannotReplay as err:
+        return err.outcome
+    except Exception as err:  # a dump may contain any arguments, and torch may raise any exception
+        return NotReplayed(Cause.FAILED, type(err).__name__)
 
 
 Place = tuple[bool, Part, Path]

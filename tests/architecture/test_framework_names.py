@@ -30,7 +30,7 @@ LISTED = {
         *("msprobe.replay.reference.execute", "msprobe.replay.reference.functions"),
         *("msprobe.replay.reference.indexing", "msprobe.replay.reference.optimizers"),
         *("msprobe.replay.reference.routing", "msprobe.replay.reference.sampling"),
-        "msprobe.replay.reference.sensitivity",
+        *("msprobe.replay.reference.results", "msprobe.replay.reference.sensitivity"),
     ),
     "relates the two frameworks to each other: names, defaults, layouts of checkpoints": (
         *("msprobe.compare.advice.defaults", "msprobe.compare.advice.known_causes"),

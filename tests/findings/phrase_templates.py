@@ -27,6 +27,7 @@ from msprobe.compare.tables import console
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.findings.kinds import EVERY, kinds_in
 from msprobe.gate.judge import WORDS
+from msprobe.graft.propagate import Obstacle
 from msprobe.graft.report import FLOORS
 from msprobe.precheck import judge as precheck
 from msprobe.precheck.check import Why as NotChecked
@@ -75,7 +76,7 @@ TABLES = {
     "found.sign.value": [sign.value for sign in Sign if sign is not Sign.NONE],
     "r.name": [one.value for enum in (Sign, Law) for one in enum if one is not Sign.NONE],
     "reason.names[0]": [source.value for source in LimitSource if source is not LimitSource.BUILT_IN],
-    "why.value": [why.value for enum in (NotChecked, NotReplayed) for why in enum],
+    "why.value": [why.value for enum in (NotChecked, NotReplayed, Obstacle) for why in enum],
     "stage_of[kind]": sorted({kind.stage.name for kind in MONITORED.values()}),
     "result.basis.value": [basis.value for basis in Basis],
     "WORDS[verdict.state]": WORDS.values(),

@@ -67,13 +67,13 @@ def gradients(dump: Dump) -> dict[str, int]:
     }
 
 
-def loss_of(dump: Dump) -> float | None:
-    """Return the sum of the losses of a step: scalars of forward calls that have a backward, and that no later recorded
-    forward call takes. Without any, the last scalar of a forward call, as where no backward was recorded."""
+def loss_rows(dump: Dump) -> list[int]:
+    """Return the rows of the losses of a step: scalars of forward calls that have a backward, and that no later
+    recorded forward call takes. Without any, the last scalar of a forward call, as where no backward was recorded."""
     columns = dump.columns
     received = {source for source in columns.source if source.startswith("call ")}
-    losses: list[float] = []
-    last: float | None = None
+    losses: list[int] = []
+    last: list[int] = []
     for call, name in enumerate(dump.names):
         if name.direction != "forward":
             continue
@@ -81,10 +81,16 @@ def loss_of(dump: Dump) -> float | None:
             is_scalar = prod(columns.shape(row) or ()) == 1 and family(columns.dtype(row)) == "float"
             if not is_scalar or f"call {columns.row_name(row, call)}" in received:
                 continue
-            last = columns.max[row]
+            last = [row]
             if dump.counterpart(call, "backward") >= 0 and name.kind != "cell":
-                losses.append(last)
-    return sum(losses) if losses else last
+                losses.append(row)
+    return losses or last
+
+
+def loss_of(dump: Dump) -> float | None:
+    """Return the sum of the losses of a step, which `loss_rows` has; None without any."""
+    losses = [dump.columns.max[row] for row in loss_rows(dump)]
+    return sum(losses) if losses else None
 
 
 def gradient_rows(dump: Dump) -> dict[str, list[int]]:

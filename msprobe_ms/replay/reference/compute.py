@@ -64,7 +64,7 @@ def referenced(call: RecordedCall, plan: Plan, whole: int) -> Iterator[Reference
         return
     for candidate in plan.candidates:
         try:
-            with torch.no_grad(), _threads(size_of(call)):
+            with torch.no_grad(), threads_for(size_of(call)):
                 if is_product:
                     outputs = sampled(call, candidate)
                 else:
@@ -136,7 +136,7 @@ def terms_of(call: RecordedCall, operation: Operation) -> float:
 
 
 @contextmanager
-def _threads(size: int) -> Iterator[None]:
+def threads_for(size: int) -> Iterator[None]:
     """Use the number of torch threads that is efficient for a call with `elements` elements."""
     before = torch.get_num_threads()
     torch.set_num_threads(before if size >= _WORTH_THREADS else 1)

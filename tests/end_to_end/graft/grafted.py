@@ -35,3 +35,10 @@ def graft(target, golden, framework, training, change, folder, *options):
     words = ["--", python(framework), script(training), change]
     done = subprocess.run([*command, *words], cwd=folder, capture_output=True, text=True)
     return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+
+
+def estimate(target, golden, folder, *options):
+    """Run `msprobe graft --offline`; return the exit code, the document and the log."""
+    command = [sys.executable, "-m", "msprobe", "graft", str(target), str(golden), "--offline", "--json", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.returncode, json.loads(done.stdout or "{}"), done.stderr

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from grafted import collect, graft
+from grafted import collect, estimate, graft
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.slow, pytest.mark.part(3)]
 
@@ -29,6 +29,10 @@ def test_a_fault_is_proven_and_closes_the_whole_gap(golden, tmp_path, change, na
     assert finding["fields"]["closed"] == pytest.approx(1.0)
     assert found["details"]["rest"]["share"] == pytest.approx(0.0)
     assert found["details"]["runs"] == 1
+    code, found, log = estimate(target, golden, tmp_path)
+    assert code == 1, log
+    assert [(each["code"], each["place"]["name"]) for each in found["findings"]] == [("MSP874", name)]
+    assert found["details"]["grafts"][0]["estimate"]["gradients"] == [27, 27]
 
 
 def test_equal_runs_have_nothing_to_prove(golden, tmp_path):
