@@ -13,7 +13,7 @@ from msprobe.store.record import Dump
 
 from .gap import RunGap
 from .proof import Proof, Verdict
-from .report import answer_of, subject, what_words
+from .report import answer_of, shown_gap, subject, what_words
 
 _COLUMNS = (
     phrase("graft"),
@@ -28,11 +28,15 @@ _VERDICTS = {
     Verdict.PROVEN: phrase("proven"),
     Verdict.CONTRIBUTES: phrase("contributes"),
     Verdict.NO_EFFECT: phrase("no effect"),
+    Verdict.LIKELY: phrase("likely cause (estimated)"),
+    Verdict.PROBABLY_CONTRIBUTES: phrase("contributes (estimated)"),
+    Verdict.PROBABLY_NO_EFFECT: phrase("no effect (estimated)"),
+    Verdict.NOT_JUDGED: phrase("not judged"),
 }
 
 
 def page_of(proof: Proof, command: str) -> Report:
-    """Return the page of a proof; `command` is the command line that it shows."""
+    """Return the page of a proof, or of an estimate; `command` is the command line that it shows."""
     chunks = Chunks()
     rows = tuple(_rows(proof))
     study = proof.study
@@ -46,7 +50,13 @@ def page_of(proof: Proof, command: str) -> Report:
         _side(study.target, comparison.target),
         _side(study.golden, comparison.golden),
         answer_of(proof),
-        tables=(TableSet(phrase("runs of the training"), chunks.add(Table(_COLUMNS, rows)), len(rows)),),
+        tables=(
+            TableSet(
+                phrase("estimated runs") if proof.is_estimate else phrase("runs of the training"),
+                chunks.add(Table(_COLUMNS, rows)),
+                len(rows),
+            ),
+        ),
     )
     return Report(head, chunks)
 
@@ -59,8 +69,8 @@ def _rows(proof: Proof) -> Iterator[tuple[float | Words | None, ...]]:
     yield phrase("none"), *_numbers(proof.gap), None, None
     for trial in proof.trials:
         name = phrase("{name}: {what}", name=subject(trial), what=what_words(trial))
-        closed = f"{trial.closed:.0%}" if isfinite(trial.closed) else None
-        yield name, *_numbers(trial.gap), closed, None if trial.is_halving else _VERDICTS[trial.verdict]
+        closed = f"{trial.closed:.0%}" if trial.is_judged and isfinite(trial.closed) else None
+        yield name, *_numbers(shown_gap(trial)), closed, None if trial.is_halving else _VERDICTS[trial.verdict]
 
 
 def _numbers(gap: RunGap) -> tuple[float | None, ...]:

@@ -111,7 +111,7 @@ def _cause(trial: Trial) -> Finding:
         fields |= dict(zip(("gradients", "all_gradients"), trial.estimate.gradients, strict=True))
     text = kind.sentence(what=what_words(trial), **fields)
     place = divergence.as_finding(hypothesis.step.step, hypothesis.step.rank, "").place
-    fields |= {"what": [each.value for each in hypothesis.what], "gap": _shown_gap(trial).measures}
+    fields |= {"what": [each.value for each in hypothesis.what], "gap": shown_gap(trial).measures}
     return Finding(
         kind,
         place,
@@ -137,7 +137,7 @@ _KINDS: Mapping[Verdict, Kind] = {
 _CERTAINTY: Mapping[Verdict, Literal["certain", "open"]] = {Verdict.PROVEN: "certain", Verdict.NOT_JUDGED: "open"}
 
 
-def _shown_gap(trial: Trial) -> RunGap:
+def shown_gap(trial: Trial) -> RunGap:
     """Return the gap of a run; of an estimate only of what was reached."""
     return trial.gap if trial.estimate is None else gap_of_parts(trial.gap.parts)
 
@@ -237,7 +237,7 @@ def table(proof: Proof) -> Iterator[str]:
     for trial in proof.trials:
         closed = f"{trial.closed:.0%}" if trial.is_judged and isfinite(trial.closed) else "-"
         verdict = "" if trial.is_halving else trial.verdict.value
-        row = (f"{subject(trial)}: {what_words(trial)}", *_numbers(_shown_gap(trial)), closed, verdict)
+        row = (f"{subject(trial)}: {what_words(trial)}", *_numbers(shown_gap(trial)), closed, verdict)
         rows.append((*row, *_of_estimate(trial)))
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
@@ -284,7 +284,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "what": [each.value for each in hypothesis.what],
         "step": hypothesis.step.step,
         "finding": hypothesis.finding.kind.code,
-        "gap": _finite(_shown_gap(trial)),
+        "gap": _finite(shown_gap(trial)),
         "closes": _finite(trial.closes),
         "closure": trial.closed if isfinite(trial.closed) else None,
         "before": trial.before,

@@ -10,6 +10,7 @@ from torch import nn
 
 from msprobe.graft.gap import BIT_EQUAL, closure_of_largest
 from msprobe.graft.offline import Estimates, estimated
+from msprobe.graft.page import page_of
 from msprobe.graft.plan import OUTPUTS, Graft, plan_of
 from msprobe.graft.proof import Verdict
 from msprobe.graft.propagate import Obstacle, Propagation, Replays, Stop
@@ -138,6 +139,8 @@ def test_a_fault_of_the_forward_is_a_likely_cause(collected):
     text = "\n".join(lines(found))
     assert "proven" not in text
     assert re.search(r"layer_norm.0.forward: .* - +100% +likely cause \(estimated\) +\d+ +11 of 11", text)
+    (runs,) = page_of(found, "msprobe graft").head.tables
+    assert (str(runs.title), runs.rows) == ("estimated runs", 2)
     reached, of_parameter = propagated(study, *trial.hypothesis.graft.values)
     assert reached == pytest.approx(loss, rel=1e-5)
     for name, gradient in gradients.items():
