@@ -5,7 +5,7 @@ other projects are applied.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from math import inf, isfinite, sqrt
@@ -263,7 +263,8 @@ def gradient_errors(
         own = {name: one for name, one in samples.get((step, rank), {}).items() if name.startswith(GRADIENT.format(""))}
         if other is None or not own:
             return None
-        rows = gradient_rows(other)
+        rows, parts = gradient_rows(other), gradient_rows(dump)
+        numbers = {len(rows[name]) / len(parts[name]) for name in rows.keys() & parts.keys()}
         pairs: dict[str, tuple[Floats, Floats, str]] = {}
         for name, sample in own.items():
             parameter = name.removeprefix(GRADIENT.format(""))
@@ -272,6 +273,9 @@ def gradient_errors(
                 return None
             at = positions(sample.drawn_for, sample.count, len(sample.elements))
             pairs[parameter] = taken(array, at), sample.elements, other.columns.dtype(rows[parameter][0])
+        number = max(numbers, default=1.0)
+        if len(numbers) == 1 and number > 1 and _are_averaged([pair[:2] for pair in pairs.values()], number):
+            pairs = {name: (ours / number, theirs, dtype) for name, (ours, theirs, dtype) in pairs.items()}
         sizes = [_rms(theirs) for _, theirs, _ in pairs.values()]
         usual = float(np.median(sizes))
         before = greatest.get(rank)
@@ -285,6 +289,13 @@ def gradient_errors(
             found.append(GradientError(parameter, step or 0, rank, error, limit))
         greatest[rank] = max(before or 0.0, max((one.error for one in found if one.rank == rank), default=0.0))
     return iter(found)
+
+
+def _are_averaged(pairs: Iterable[tuple[Floats, Floats]], number: float) -> bool:
+    """Return whether the gradients of a number of micro batches were averaged after they were recorded: their mean is
+    nearer to the golden's gradients than their sum."""
+    found = [(_rms(ours - theirs), _rms(ours / number - theirs)) for ours, theirs in pairs]
+    return sum(mean for _, mean in found) < sum(total for total, _ in found)
 
 
 def _computed_in(dump: Dump) -> set[str]:

@@ -382,3 +382,24 @@ def test_a_run_that_does_not_train_is_not_recorded(run_of, tmp_path, capsys):
     assert "nothing updated" in capsys.readouterr().out or not path.exists()
     assert main(["gate", "record", "--golden", str(path), "--forward-only", "--target", str(run_of("still"))]) == 0
     assert path.exists()
+
+
+@pytest.mark.parametrize(("factor", "state"), [(1.0, State.GREEN), (2.0, State.GREEN), (1.9, State.RED)])
+def test_gradients_of_two_micro_batches_are_added_or_averaged_afterwards(run_of, golden_of, factor, state):
+    """Each micro batch has half of the gradient of the whole batch, or as much as the whole batch on average."""
+    run = run_of("base")
+    rewrite(run, lambda dump, arrays: halve(dump, arrays, factor))
+    for file in run.rglob("dump.json"):
+        text = json.loads(file.read_text())
+        for name in [name for name in text["data"] if "parameters_grad" in name]:
+            text["data"][f"{name}.1"] = text["data"][name]
+        file.write_text(json.dumps(text))
+    without(run, only_gradients)
+    verdict = judged(run, golden_of("base"))
+    assert verdict.state is state, verdict.answer.line
+
+
+def halve(dump, arrays, factor):
+    for rows in gradient_rows(dump).values():
+        file = dump.columns.file[rows[0]]
+        arrays[file] = arrays[file] * np.float32(factor / 2)
