@@ -14,7 +14,7 @@ from preloaded import python
 from msprobe.base.errors import UsageError
 from msprobe.verify_collection import Moment, Trace, compare_runs, first_difference, verify_collection
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(3)]
 
 pytest.importorskip("mindspore", reason="trains")
 

@@ -191,7 +191,7 @@ def together(cases):
     return light + [pytest.param("mindspore", name, id=f"mindspore-{name}") for name in cases if name in heavy]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("framework", "name"), together(CASES))
 def test_a_run_that_collects_nothing_says_why(framework, name, logged):
     code, words = CASES[name]

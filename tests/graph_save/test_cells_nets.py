@@ -8,7 +8,7 @@ import mindspore as ms
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(6)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(9)]
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "training"))

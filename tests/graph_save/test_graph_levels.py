@@ -7,7 +7,7 @@ layer's own.
 
 import pytest
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(6)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(16)]
 
 PROGRAM = """
 import mindspore as ms

@@ -17,7 +17,7 @@ from msprobe.core import MsProbe  # noqa: E402
 from msprobe.frameworks.mindspore.at_compile import AtCompile  # noqa: E402
 from msprobe.graph_save import compiled_save  # noqa: E402
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(4)]
 
 SECTION = {"msprobe": True, "dump_path": "run", "key_data_dump": True}
 X = Tensor(np.array([1, 2], np.float32))

@@ -7,7 +7,7 @@ import planted_mindspore
 import planted_pytorch
 import pytest
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(3)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(6)]
 
 RANKS = {1: (), 2: pytest.mark.verify, 4: ()}  # on four there are two groups
 TASKS = ("statistics", "overflow_check")

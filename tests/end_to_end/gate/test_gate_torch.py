@@ -132,6 +132,7 @@ def test_a_block_that_does_not_train_is_neither_written_nor_green(tested):
     assert "did not train" in still.stdout
 
 
+@pytest.mark.verify
 def test_several_workers_write_and_check_their_own_goldens(tested):
     assert tested("--numerics-update", "first", "-n", "2", copies=3).returncode == 0
     assert {path.name for path in tested.golden.parent.iterdir()} == {"net.golden", "net1.golden", "net2.golden"}

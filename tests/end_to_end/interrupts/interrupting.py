@@ -9,7 +9,7 @@ import pytest
 from preloaded import python
 
 HERE = Path(__file__).parent
-CASES = [(0, 60), *(pytest.param(seed, 500, marks=pytest.mark.verify) for seed in (1, 2, 3, 4))]
+CASES = [(0, 30), *(pytest.param(seed, 500, marks=pytest.mark.verify) for seed in (1, 2, 3, 4))]
 """Seeds, and how many interrupts a process makes with each, spread over all ways to observe a training."""
 
 

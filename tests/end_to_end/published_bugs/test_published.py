@@ -30,7 +30,7 @@ def test_every_case_has_a_source_and_a_truth(cases):
         assert case.framework in ("pytorch", "mindspore")
 
 
-@pytest.mark.turns("published", 2)
+@pytest.mark.turns("published", 1)
 @pytest.mark.parametrize(
     ("name", "first"),
     [

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(
         not torch.distributed.is_gloo_available(), reason="the ranks talk by gloo, which is not built in"
     ),
-    pytest.mark.part(5),
+    pytest.mark.part(8),
 ]
 
 ROWS_OF_RANKS = (

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(
         not torch.distributed.is_gloo_available(), reason="the ranks talk by gloo, which is not built in"
     ),
-    pytest.mark.part(8),
+    pytest.mark.part(12),
 ]
 
 

@@ -45,6 +45,7 @@ def holding(found):
     return {name for name, each in found.items() if any(one.status is Status.HOLDS for one in each)}
 
 
+@pytest.mark.turns("msrun", 1)
 @pytest.mark.parametrize(
     "options",
     [{"loss": "mean", "task": "tensor"}, pytest.param({"loss": "none", "clip": "function"}, marks=pytest.mark.verify)],
@@ -78,6 +79,7 @@ def test_a_gradient_that_is_not_reduced(judged):
     assert {subject for name, subject, *_ in found if name == "equal-parameters"} == {"head.weight"}
 
 
+@pytest.mark.turns("msrun", 1)
 def test_a_mean_of_the_means_of_ranks(judged):
     found = judged(bug="mean_of_means", loss="mean", task="tensor")
     assert violated(found) == {("loss-weights", "Functional.cross_entropy.0.forward", (1,), "ranks")}

@@ -7,7 +7,7 @@ import truth
 from msprobe.compare.counterparts.search import find_counterparts
 from msprobe.store.reader import read
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(8)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(12)]
 
 CASES = [(net, variant) for net, variants in truth.nets().items() for variant in (None, *variants)]
 TOGETHER = "scrambled+reordered+equal_weights"

@@ -10,7 +10,7 @@ from test_planted_bugs import BUGS, compare
 from msprobe.compare.counterparts.search import find_counterparts
 from msprobe.store.reader import read
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(2)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(3)]
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "8.3.3" / "twins"
 NETS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())

@@ -10,7 +10,7 @@ import truth
 
 from msprobe.cli import main
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(8)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(12)]
 
 BUGS = make.bugs()
 # In statistics a transposed weight and an exchanged one look alike, and much else is harder: tensors show more.

@@ -11,7 +11,7 @@ import regrouped  # noqa: E402  # beside this file, which is no package; it need
 from msprobe.cli import main  # noqa: E402
 from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(7)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(10)]
 
 WAYS = [*((one,) for one in regrouped.REWRITES), ("gate_up", "conv", "kv")]
 

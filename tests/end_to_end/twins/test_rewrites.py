@@ -11,7 +11,7 @@ import rewritten  # noqa: E402  # beside this file, which is no package; it need
 from msprobe.cli import main  # noqa: E402
 from msprobe.pytorch import PrecisionDebugger  # noqa: E402
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(6)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(9)]
 
 TASKS = ("tensor", "statistics")
 

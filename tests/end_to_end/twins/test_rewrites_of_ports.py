@@ -13,7 +13,7 @@ from msprobe.cli import main  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger as MindSporeDebugger  # noqa: E402
 from msprobe.pytorch import PrecisionDebugger as PyTorchDebugger  # noqa: E402
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(6)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(9)]
 
 TASKS = ("tensor", "statistics")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import truth
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(4)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.torch, pytest.mark.part(6)]
 
 CASES = [
     (net, variant)
