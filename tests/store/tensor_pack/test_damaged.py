@@ -123,6 +123,7 @@ def test_a_flipped_bit_of_an_index_line_is_noticed_by_the_checksum_or_changes_th
         assert others.digest != fields.digest
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_of_a_damaged_tensor_is_never_given_in_silence(form, tmp_path):
     folder = write(tmp_path / "dump", form)
