@@ -221,3 +221,14 @@ def test_a_rank_that_ended_in_another_group_gave_nothing_to_an_exchange(answer):
     first = {n: ended(reduce(Rank(), 0, 1, "4 inf", 0, 1)) for n in (0, 1)}
     found = answer({**first, 2: ended(bare(Rank(), 0, 2, 3).call(LOG, [1], ["4 nan"]))}, task="overflow_check")
     assert (0, "Distributed.all_reduce.0.forward") in [(o.rank, o.name) for o in (*found.first, *found.others)]
+
+
+def test_what_came_from_an_ended_rank_is_no_fault_of_the_exchange_however_early_that_is(answer):
+    """Rank 1 had exchanged more with rank 2 before its overflow than rank 0 with anybody."""
+    busy = {rank: Rank() for rank in (1, 2)}
+    for rank in busy.values():
+        for number in range(3):
+            bare(rank, number, 1, 2)
+    busy[1] = ended(busy[1].call(LOG, [1], ["4 nan"]))
+    other = ended(reduce(Rank(), 0, 1, "4 nan", 0, 1))
+    assert named(answer({0: other, **busy}, task="overflow_check")) == [(1, LOG)]
