@@ -92,6 +92,7 @@ def test_like_most(kind: str, indent: int | None, monkeypatch: pytest.MonkeyPatc
     assert columns_of(builder.columns()) == columns_of(walked(entries, monkeypatch))
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("kind", UNLIKE)
 def test_unlike_most(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry is left to Python, and leaves nothing behind."""
