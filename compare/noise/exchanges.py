@@ -13,7 +13,7 @@ from msprobe.base.memo import cached_by_identity
 from msprobe.compare.core.exchanges import word_of
 from msprobe.compare.core.noise import DRIFT, OPAQUE
 from msprobe.compare.dataflow.events import Event
-from msprobe.store.reader import find, read
+from msprobe.store.reader import find, other_ranks, read
 from msprobe.store.record import INPUT, Dump
 
 from .pairs import AlignedGraphs
@@ -52,13 +52,12 @@ def explained_by_ranks(
 @cached_by_identity
 def _other_ranks(aligned: AlignedGraphs) -> list[tuple[Dump, Dump]]:
     """Return the dumps of other ranks of this step that both sides have."""
-    target, golden = (Path(side.folder) for side in (aligned.pairs.target, aligned.pairs.golden))
-    found = []
-    for folder in sorted(target.parent.glob("rank*")):
-        if folder == target or not (golden.parent / folder.name).is_dir():
+    golden, found = Path(aligned.pairs.golden.folder).parent, []
+    for folder in other_ranks(aligned.pairs.target):
+        if not (golden / folder.name).is_dir():
             continue
         try:
-            found.append((read(find(folder)), read(find(golden.parent / folder.name))))
+            found.append((read(find(folder)), read(find(golden / folder.name))))
         except DumpError:  # the comparison of that rank reports it
             continue
         if len(found) == _MOST:

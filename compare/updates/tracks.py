@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from math import inf, isfinite, nan, prod, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from msprobe.compare.noise.summary import Summaries, deviation, summary_of_parts
 from msprobe.compare.noise.summary import Summary as TensorSummary
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import open_npy
-from msprobe.store.reader import find, load_file, read, tensor_path
+from msprobe.store.reader import find, load_file, other_ranks, read, tensor_path
 from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump, Statistics
 from msprobe.store.tensor_file import TensorFile
 
@@ -304,9 +303,9 @@ class _Replicas(_Parameters):
     @cached_property
     def others(self) -> list[_Parameters]:
         """Return the other ranks of the step."""
-        own, found = Path(self.dump.folder), list[_Parameters]()
-        for folder in sorted(own.parent.glob("rank*")):
-            if folder != own and len(found) < _RANKS:
+        found: list[_Parameters] = []
+        for folder in other_ranks(self.dump):
+            if len(found) < _RANKS:
                 with suppress(DumpError):  # the comparison of that rank reports it
                     found.append(_Parameters(read(find(folder))))
         return found

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from .plan import plan_of
 from .recorded import Array, CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, Replayed, call_of, mapped
 from .references import WHOLE, References, Results
 
+T = TypeVar("T")
+
 
 def replay(dump: Dump, at: int) -> Replayed | NotReplayed:
     """Return the residuals of the call at a place of a dump's `calls`, forward or backward; or why there are none."""
@@ -29,21 +31,27 @@ def replay(dump: Dump, at: int) -> Replayed | NotReplayed:
 
 
 def _attempted(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotReplayed:
-    try:
+    def compute() -> Replayed | NotReplayed:
         call = call_to_replay()
         plan = plan_of(call)
-        try:
-            from .reference.compute import computed  # here: it imports torch
-        except ModuleNotFoundError as err:
-            if err.name != "torch":
-                raise
-            return NotReplayed(Cause.NO_LIBRARY)
+        from .reference.compute import computed  # here: it imports torch
+
+        return computed(call, plan)
+
+    return _outcome(compute)
+
+
+def _outcome(compute: Callable[[], T]) -> T | NotReplayed:
+    """Return what a computation with torch returns, or why it cannot. Raises nothing."""
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return computed(call, plan)
+            return compute()
     except CannotReplay as err:
         return err.outcome
     except Exception as err:  # a dump may contain any arguments, and torch may raise any exception
+        if isinstance(err, ModuleNotFoundError) and err.name == "torch":
+            return NotReplayed(Cause.NO_LIBRARY)
         return NotReplayed(Cause.FAILED, type(err).__name__)
 
 
@@ -75,21 +83,14 @@ def results(call: RecordedCall, label: str | None = None) -> list[Results] | Not
 
     Unlike `references` it computes no sensitivities, and takes a call whole. Raises nothing.
     """
-    try:
+
+    def compute() -> list[Results]:
         plan = plan_of(call)
-        try:
-            from .reference.results import results as found  # here: it imports torch
-        except ModuleNotFoundError as err:
-            if err.name != "torch":
-                raise
-            return NotReplayed(Cause.NO_LIBRARY)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return list(found(call, plan, label))
-    except CannotReplay as err:
-        return err.outcome
-    except Exception as err:  # a dump may contain any arguments, and torch may raise any exception
-        return NotReplayed(Cause.FAILED, type(err).__name__)
+        from .reference.results import results as found  # here: it imports torch
+
+        return list(found(call, plan, label))
+
+    return _outcome(compute)
 
 
 Place = tuple[bool, Part, Path]

@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from .columnar.load import Table, TableColumns
 
 
+def other_ranks(dump: Dump) -> list[Path]:
+    """Return the folders of the other ranks of a dump's step."""
+    own = Path(dump.folder)
+    return [folder for folder in sorted(own.parent.glob("rank*")) if folder != own]
+
+
 def find(path: Path) -> Path:
     """Return the `dump.json`, `debug.json` or table that `path` means; DumpError, with what is there, where it means
     none."""
