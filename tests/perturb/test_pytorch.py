@@ -72,6 +72,18 @@ def test_improve_precision_finds_what_float16_lost(perturb):
     assert run.conditions["Functional.tanhshrink"] == pytest.approx(change / 2**-11, rel=1e-2), "in units of rounding"
 
 
+def test_improve_precision_measures_in_units_of_the_coarsest_input(perturb):
+    x, y = torch.full((3,), 1 + 2**-10, dtype=torch.float16), torch.full((3,), 1 + 2**-7, dtype=torch.bfloat16)
+    with perturb("improve_precision", "torch.Tensor.mul_") as run:
+        ours = x.clone().mul_(y)
+    assert run.summary["compared"] == 1
+    wide = (1 + 2**-10) * (1 + 2**-7)
+    assert ours.dtype == torch.float16
+    change = abs(float(ours[0]) - wide) / wide
+    assert change > 0
+    assert run.conditions["Tensor.mul_"] == pytest.approx(change / 2**-8, rel=1e-2), "bfloat16 is coarser"
+
+
 def test_add_noise_change_value_and_no_change(perturb):
     x = torch.arange(1.0, 7.0).reshape(2, 3)
     with perturb("change_value", "torch.mul", "torch.max") as run:

@@ -42,6 +42,7 @@ class Net(nn.Cell):
         self.several, self.own, self.fc = Several(), Own(), nn.Dense(4, 4, weight_init="ones")
         self.again = nn.SequentialCell([nn.Dense(4, 4, weight_init="ones"), nn.Tanh()])
         self.again.recompute()
+        self.enclosed = nn.SequentialCell([nn.SequentialCell([nn.Tanh()])])  # one node is the result of three calls
 
     def construct(self, x):
         y = x * x + self.weight * 2 * self.weight
@@ -49,7 +50,7 @@ class Net(nn.Cell):
         named = self.several({"a": a, "b": [b, {"c": c}]}, extra=(a, a))
         z = named["both"][0] + named["sum"] + self.own(a, b)
         z = self.fc(self.fc(z + self.again(z)))
-        z = ops.transpose(z, (1, 0)) + z
+        z = self.enclosed(ops.transpose(z, (1, 0)) + z)
         most = mint.max(z, dim=1)
         half, _ = ops.split(z, 2)
         z = z.copy()
@@ -97,6 +98,16 @@ def test_python_alone_writes_the_same(collecting, dumped, without, level, task):
     for leave_out in (lambda: None, without):
         leave_out()
         found.append(written(collecting(level=level, task=task), dumped))  # one line, for stacks name it
+    assert found[0] == found[1]
+
+
+def test_python_alone_chooses_the_same_calls(collecting, dumped, without):
+    """What a chosen cell encloses is chosen with it, also in the backward, where it begins before what it encloses."""
+    found = []
+    for leave_out in (lambda: None, without):
+        leave_out()
+        found.append(written(collecting({"statistics": {"list": ["Cell.enclosed.SequentialCell"]}}), dumped))
+    assert "Cell.enclosed.0.0.Tanh.backward.0" in found[0][0]
     assert found[0] == found[1]
 
 
