@@ -106,6 +106,7 @@ def test_all(number):
 
 
 @pytest.mark.slow
+@pytest.mark.turns("selection", 1)
 def test_a_part_of_a_file_is_one_test_in_three_and_another_commit_has_others(tmp_path, root):
     """Eight tests without a marker of their own, of which three are run, and two of the four that are sampled."""
     run = partial(collected, tmp_path, root, PARTS)
@@ -117,6 +118,7 @@ def test_a_part_of_a_file_is_one_test_in_three_and_another_commit_has_others(tmp
 
 
 @pytest.mark.slow
+@pytest.mark.turns("selection", 1)
 def test_of_a_grid_a_third_is_run_and_another_commit_has_others(tmp_path, root):
     run = partial(collected, tmp_path, root, GRIDS)
     assert len(run("--all-cases")[0]) == 58

@@ -55,7 +55,7 @@ def test_a_broadcast_array_counts_each_element():
     assert statistic(array) == (2, 1, 1.5, math.sqrt(15), 0, 0, 0, 0)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "dtype", [*FLOATS.values(), *INTEGERS, np.dtype(bool), np.dtype("c8"), np.dtype(">f4")], ids=str
 )

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from synthetic_networks import Network
 from synthetic_reports import FAULT
 
-pytestmark = [pytest.mark.browser, pytest.mark.part(2)]
+pytestmark = [pytest.mark.browser, pytest.mark.part(3)]
 
 
 def chosen(page):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.part(2)]
+pytestmark = [pytest.mark.browser, pytest.mark.verify]
 
 OPEN = 3.0  # seconds
 CLICK = 100  # milliseconds

@@ -277,7 +277,7 @@ NO_SCHEDULER = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # Dask leaves sockets that never answered
@@ -295,7 +295,7 @@ def test_what_is_no_scheduler_is_refused_in_time(reply, scheme, monkeypatch, cap
     gc.collect()  # here, where its warning is expected
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # Dask leaves sockets that never answered
