@@ -1,10 +1,11 @@
 """Proves the planted faults of `benchmarks/bugs` by grafts, and writes RESULTS.md.
 
-    python run.py [--regime R] [--fault NAME ...] [--every N] [--pairs N] [--clean] [--offline] --work DIR
+    python run.py [--regime R] [--fault NAME ...] [--every N] [--pairs N] [--clean] [--offline] [--wrong N] --work DIR
 
 Every case is a training of `benchmarks/bugs/train.py` over three steps, with a fault; the golden run has none. The
 command `msprobe graft` is run on both dumps with the same training, and its answer is compared with the truth. With
---offline the cause is estimated from the dumps, without the training.
+--offline the cause is estimated from the dumps, without the training. With --wrong, N calls that have no fault are
+drawn at random for each case and tested by --calls; none may be proven.
 """
 
 import argparse
@@ -30,7 +31,11 @@ from expected import names_of  # noqa: E402
 from fault import load  # noqa: E402
 from preloaded import python  # noqa: E402
 
+from msprobe.base import names  # noqa: E402
 from msprobe.cli import main as main_of_msprobe  # noqa: E402
+from msprobe.graft.plan import counterparts  # noqa: E402
+from msprobe.graft.proof import CONTRIBUTES, PROVEN_CLOSES  # noqa: E402
+from msprobe.graft.runs import studied  # noqa: E402
 
 STEPS = 3
 
@@ -82,18 +87,35 @@ def paired(both, target, golden):
 
 def is_right(fault, case, folder, finding):
     """Whether a proven call is one that may be named for a fault."""
-    target, golden = places(case, folder)
     if finding["place"]["step"] not in fault.shown:
         return False
-    names = set()
+    right = right_names(fault, case, folder)
+    return right == {"*"} or finding["place"]["name"] in right
+
+
+def right_names(fault, case, folder):
+    """The names that may be named for a fault; `*` is any."""
+    target, golden = places(case, folder)
+    found = set()
     for step in fault.shown:
         with contextlib.suppress(ValueError, StopIteration, OSError):
             dumps = target / f"step{step}", golden / f"step{step}"
-            names |= set(names_of(fault, "tensor", *dumps, case.golden.framework == "pytorch"))
-    return names == {"*"} or finding["place"]["name"] in names
+            found |= set(names_of(fault, "tensor", *dumps, case.golden.framework == "pytorch"))
+    return found
 
 
-def graft(case, folder, budget, offline=False):
+def wrong_calls(faults, case, folder, number):
+    """Calls of both runs, drawn at random, that are not those of a fault, in neither direction."""
+    step = studied(*places(case, folder)).steps[0]
+    right = {name for fault in faults for name in right_names(fault, case, folder)}
+    right |= {names.counterpart(name, "forward") for name in right if name != "*"}
+    known = counterparts(step)
+    usable = [name for name in step.comparison.target.place if name.endswith(".forward") and known.has(name, "output")]
+    usable = [name for name in usable if name not in right]
+    return random.Random(case.name).sample(usable, min(number, len(usable)))
+
+
+def graft(case, folder, budget, offline=False, calls=()):
     """The document of `msprobe graft`, or the text of a failure. The training has its framework imported already."""
     target, golden = places(case, folder)
     if offline:
@@ -104,7 +126,8 @@ def graft(case, folder, budget, offline=False):
     planted = case.fault.planted if case.fault else None
     jobs.write_text(json.dumps([case.job(case.target, str(scratch / "run"), planted)]))
     command = [python("mindspore"), BUGS / "train.py", jobs]
-    return answer(["graft", target, golden, "--json", "--budget", budget, "--", *command])
+    tested = ["--calls", *calls, "--budget", 2 * len(calls)] if calls else ["--budget", budget]
+    return answer(["graft", target, golden, "--json", *tested, "--", *command])
 
 
 def answer(words):
@@ -118,10 +141,10 @@ def answer(words):
         return None, output.getvalue()[-2000:]
 
 
-def scored(case, faults, folder, budget, offline=False):
+def scored(case, faults, folder, budget, offline=False, calls=()):
     """One line of the results."""
     began = time.perf_counter()
-    found, log = graft(case, folder, budget, offline)
+    found, log = graft(case, folder, budget, offline, calls)
     line = {"case": case.name, "regime": case.regime, "class": "+".join(fault.subject for fault in faults) or "clean"}
     line["seconds"] = round(time.perf_counter() - began, 1)
     if found is None:
@@ -148,6 +171,35 @@ def scored(case, faults, folder, budget, offline=False):
         for one in details.get("grafts", ())
     ]
     return line
+
+
+WRONG = "wrong-"
+"""How the files of results begin of calls without a fault."""
+
+OF_WRONG = (
+    "## Calls without a fault",
+    "",
+    "Calls of each case that are not those of its fault, drawn at random and tested by `--calls`. A call after it",
+    "may close the gap, because its values in the golden run do not have the fault: it is not proven, since grafting",
+    "everything before it closes the gap as well.",
+)
+
+
+def wrong_table(files):
+    """The section of the calls without a fault."""
+    rows = []
+    for file in files:
+        found = [one for one in last_lines(file) if "failed" not in one]
+        grafts = [each for one in found for each in one["grafts"] if each["closure"] is not None]
+        small = sum(each["closure"] < CONTRIBUTES for each in grafts)
+        whole = [each for each in grafts if each["closure"] >= PROVEN_CLOSES]
+        behind = sum(each["before"] is not None and each["before"] >= CONTRIBUTES for each in whole)
+        proven = sum(each["verdict"] == "proven" for each in grafts)
+        cells = [file.stem.removeprefix(WRONG), len(found), len(grafts), small, len(grafts) - small - len(whole)]
+        rows.append(f"| {' | '.join(map(str, [*cells, len(whole), behind, proven]))} |")
+    columns = ["Regime", "Cases", "Calls", "Close less than 5 %", "5 to 90 %", "90 % or more"]
+    columns += ["of these, what is before closes 5 % or more", "Proven"]
+    return "\n".join([*OF_WRONG, "", f"| {' | '.join(columns)} |", "|---" * 8 + "|", *rows]) + "\n"
 
 
 HEAD = (
@@ -188,16 +240,24 @@ def last_lines(file):
 
 
 def write(folder):
-    """Write RESULTS.md: each of its two sections from the results in the folder, or as it is if there are none."""
+    """Write RESULTS.md: each of its three sections from the results in the folder, or as it is if there are none."""
     known = (HERE / "RESULTS.md").read_text()
-    proofs, _, estimates = known.partition(f"\n{OF_ESTIMATES[0]}\n")
+    known, _, estimates = known.partition(f"\n{OF_ESTIMATES[0]}\n")
+    proofs, _, wrong = known.partition(f"\n{OF_WRONG[0]}\n")
     files = sorted(folder.glob("*.jsonl"))
-    if any(not file.stem.startswith(OFFLINE) for file in files):
+    of_estimates, of_wrong = ([file for file in files if file.stem.startswith(kind)] for kind in (OFFLINE, WRONG))
+    if len(files) > len(of_estimates) + len(of_wrong):
         proofs = table(folder)
-    estimates = f"{OF_ESTIMATES[0]}\n{estimates}" if estimates else ""
-    if of_estimates := [file for file in files if file.stem.startswith(OFFLINE)]:
-        estimates = estimate_table(of_estimates, proofs)
-    (HERE / "RESULTS.md").write_text(f"{proofs.rstrip()}\n\n{estimates}" if estimates else proofs)
+    sections = [
+        proofs,
+        wrong_table(of_wrong) if of_wrong else f"{OF_WRONG[0]}\n{wrong}" if wrong else "",
+        estimate_table(of_estimates, proofs)
+        if of_estimates
+        else f"{OF_ESTIMATES[0]}\n{estimates}"
+        if estimates
+        else "",
+    ]
+    (HERE / "RESULTS.md").write_text("\n\n".join(section.strip() for section in sections if section) + "\n")
 
 
 def estimate_table(files, proofs):
@@ -243,7 +303,7 @@ def table(folder):
         "|---|---|---|---|---|---|---|",
     ]
     rows = []
-    for file in [file for file in sorted(folder.glob("*.jsonl")) if not file.stem.startswith(OFFLINE)]:
+    for file in [file for file in sorted(folder.glob("*.jsonl")) if not file.stem.startswith((OFFLINE, WRONG))]:
         found = [one for one in last_lines(file) if "failed" not in one]
         below = [one for one in found if one["exit"] == 0]
         decided = [one for one in found if one["exit"]]
@@ -280,6 +340,7 @@ def main():
     parser.add_argument("--budget", type=int, default=8)
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("--prove", action="store_true", help="with --offline: run the training, too, and compare")
+    parser.add_argument("--wrong", type=int, default=0, help="test so many calls of each case that have no fault")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     folder = options.work.absolute()
@@ -292,12 +353,12 @@ def main():
     if options.pairs:
         for line in collect([case for case, _ in cases], folder, {}):
             print(line[-500:], file=sys.stderr)
-    kind = (
-        OFFLINE.rstrip("-") if options.offline else "pairs" if options.pairs else "clean" if options.clean else "faults"
-    )
+    kinds = {OFFLINE[:-1]: options.offline, WRONG[:-1]: options.wrong, "pairs": options.pairs, "clean": options.clean}
+    kind = next((name for name, is_chosen in kinds.items() if is_chosen), "faults")
     with open(folder / f"{kind}-{options.regime}.jsonl", "a") as file:
         for case, faults in cases:
-            line = scored(case, faults, folder, options.budget, options.offline)
+            calls = wrong_calls(faults, case, folder, options.wrong) if options.wrong else ()
+            line = scored(case, faults, folder, options.budget, options.offline, calls)
             if options.offline and options.prove:
                 line["online"] = scored(case, faults, folder, options.budget).get("proven")
             file.write(json.dumps(line) + "\n")

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.language import translated
-from msprobe.base.log import join_names, shortened
-from msprobe.base.names import call_of, similar_calls
+from msprobe.base.log import join_names
+from msprobe.base.names import call_of, unknown_call
 from msprobe.base.phrase import Words, phrase
 from msprobe.compare.core.layouts import Layouts
 from msprobe.compare.jobs.outcome import Compared, Task, compared, read_of, tasks_of
@@ -20,8 +20,6 @@ from .chain import CallChain, chain_of
 
 _MAX_NAMES = 8
 """Maximum number of names in a message."""
-
-_MAX_TEXT = 200
 
 
 def explained(request: Request, name: str) -> tuple[CallChain, Words]:
@@ -83,7 +81,8 @@ def explained(request: Request, name: str) -> tuple[CallChain, Words]:
     if chosen is None:
         if last is None:
             raise DumpError(failed[0])
-        raise UsageError(_unknown(last.comparison, name))
+        every = dict.fromkeys((*last.comparison.target.place, *last.comparison.golden.place))
+        raise UsageError(unknown_call(name, every))
     return chosen[1], _others(tasks, chosen[0])
 
 
@@ -100,18 +99,6 @@ def _place(comparison: Comparison, name: str) -> int | None:
             found = (calls == dump.place[call]).nonzero()[0]
             return int(found[0]) if len(found) else None
     return None
-
-
-def _unknown(comparison: Comparison, name: str) -> str:
-    known = dict.fromkeys((*comparison.target.place, *comparison.golden.place))
-    alike = similar_calls(name, known)
-    names = join_names(alike or known, _MAX_NAMES)
-    word = shortened(name, _MAX_TEXT)
-    if alike:
-        return translated(
-            f"no call is named {word!r}; did you mean: {names}", f"没有名为 {word!r} 的调用；是否指：{names}"
-        )
-    return translated(f"no call is named {word!r}; there are: {names}", f"没有名为 {word!r} 的调用；已有：{names}")
 
 
 def _others(tasks: list[Task], chosen: Job) -> Words:

@@ -30,6 +30,8 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from .checks import nearest, quoted
+from .language import translated
+from .log import join_names, shortened
 
 Direction = Literal["forward", "backward", ""]
 Kind = Literal["cell", "api", "parameters_grad", "debug", "other"]
@@ -188,6 +190,21 @@ def similar_calls(name: str, calls: Collection[str]) -> list[str]:
     if not found and (near := nearest(name, islice(calls, _MOST_SEARCHED))):
         found = [near]
     return found
+
+
+def unknown_call(name: str, calls: Collection[str]) -> str:
+    """Return the message for a name that no call has, with the calls that it may mean."""
+    alike = similar_calls(name, calls)
+    listed, word = join_names(alike or calls, _MAX_LISTED), shortened(name, _MAX_TEXT)
+    if alike:
+        return translated(
+            f"no call is named {word!r}; did you mean: {listed}", f"没有名为 {word!r} 的调用；是否指：{listed}"
+        )
+    return translated(f"no call is named {word!r}; there are: {listed}", f"没有名为 {word!r} 的调用；已有：{listed}")
+
+
+_MAX_LISTED, _MAX_TEXT = 8, 200
+"""Names in a message, and characters of one, at most."""
 
 
 def matches(name: str, kernel: str) -> bool:

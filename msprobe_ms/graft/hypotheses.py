@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from msprobe.base import names
+from msprobe.base.errors import UsageError
+from msprobe.base.language import translated
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES, path_of
@@ -39,7 +41,7 @@ from msprobe.store.record import INPUT
 from msprobe.store.stacks_and_construct import user_line
 
 from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_sum, place_of
-from .runs import Step
+from .runs import Step, Study
 
 _PASS = GRADES.index("pass")
 _WRONG = ("warning", "error")
@@ -54,6 +56,14 @@ class What(Enum):
     INCOMING = "incoming"
     PARAMETERS = "parameters"
     UPDATE = "update"
+
+
+class Source(Enum):
+    """Where a hypothesis comes from: a finding of the comparison, halving the calls that differ, or the user."""
+
+    FINDING = "finding"
+    HALVING = "halving"
+    USER = "user"
 
 
 FindingKey = tuple[str, str]
@@ -74,7 +84,7 @@ class Hypothesis:
 
     name : the call, parameter or tensor under suspicion.
     number : how many findings of the same kind, or calls, it stands for.
-    is_halved : whether it was found by halving the calls that differ, and not by a finding of its own.
+    source : where it comes from.
     settles : the findings that it explains: a run with the graft may still have them, because an argument or a call of
         one run stays as it is.
     graft : the values that are replaced.
@@ -86,7 +96,7 @@ class Hypothesis:
     step: Step
     finding: Divergence
     number: int = 1
-    is_halved: bool = False
+    source: Source = Source.FINDING
     settles: frozenset[FindingKey] = frozenset()
 
     @property
@@ -131,7 +141,7 @@ def hypotheses(
         graft = calls_graft(step, calls)
         every = settled | {(name, finding.kind.code) for name in calls}
         first = of_call(step, finding, calls[0])
-        found.append(replace(first, graft=graft, number=len(calls), is_halved=False, settles=every))
+        found.append(replace(first, graft=graft, number=len(calls), source=Source.FINDING, settles=every))
     if len(alike) > 1:
         firsts = [next(iter(_proposals(step, one, later)), _NOTHING).graft for one in alike]
         settled = frozenset(map(key_of, alike))
@@ -188,13 +198,43 @@ def differing_calls(step: Step) -> list[str]:
     return found
 
 
-def of_call(step: Step, finding: Divergence, name: str) -> Hypothesis:
-    """Return the hypothesis for a call that differs, which has no finding; `finding` is the first of its step."""
+def of_call(step: Step, finding: Divergence, name: str, source: Source = Source.HALVING) -> Hypothesis:
+    """Return the hypothesis for a call that has no finding of its own; `finding` is the first of the comparison."""
     event = next(each for each in step.events if _called(step, each) == name)
     target = step.comparison.target
     file, line = user_line(target.calls.stack(target.place[name])) or ("", None)
     there = replace(finding, name=name, cell=cell_of(event), file=file, line=line, at=event.at, receivers=0, hidden=())
-    return Hypothesis(name, calls_graft(step, [name]), step, there, is_halved=True)
+    return Hypothesis(name, calls_graft(step, [name]), step, there, source=source)
+
+
+def named_by_user(study: Study, wanted: Iterable[str]) -> list[Hypothesis]:
+    """Return the hypotheses for calls of the target by name, with or without direction; none if nothing differs.
+
+    UsageError for a name that no step of the target has, and for a call without a value that could replace its own.
+    """
+    first = next(study.findings, None)
+    return [] if first is None else [_named(study, name, first[1]) for name in wanted]
+
+
+def _named(study: Study, wanted: str, template: Divergence) -> Hypothesis:
+    known = ((step, step.comparison.target.place) for step in study.steps)
+    found = ((step, names.call_of(wanted, place) or names.call_of(f"{wanted}.forward", place)) for step, place in known)
+    having = [(step, name) for step, name in found if name]
+    if not having:
+        every = dict.fromkeys(name for step in study.steps for name in step.comparison.target.place)
+        raise UsageError(names.unknown_call(wanted, every))
+    for step, name in having:
+        graft = calls_graft(step, [name])
+        values = frozenset(each for each in graft.values if counterparts(step).has(*each))
+        if values and any(_called(step, each) == name for each in step.events):
+            return replace(of_call(step, template, name, Source.USER), graft=replace(graft, values=values))
+    raise UsageError(
+        translated(
+            f"--calls: the golden has no values for {having[0][1]}, because it does not make this call, or has another "
+            "shape there; name a call of both runs",
+            f"--calls：标杆没有 {having[0][1]} 的值，因为它没有此调用或形状不同；请指定两侧都有的调用",
+        )
+    )
 
 
 def calls_graft(step: Step, calls: Iterable[str]) -> Graft:

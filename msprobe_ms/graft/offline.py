@@ -24,6 +24,7 @@ from .gap import (
     is_bit_equal,
     parts_of,
 )
+from .hypotheses import Hypothesis
 from .plan import Graft, plan_of
 from .proof import Estimate, Proof, Run, estimate
 from .propagate import Propagation, Replays, Stop
@@ -33,13 +34,15 @@ COVERED = 0.5
 """Share of the square of the gradients' gap that an estimate has to reach for a verdict if the losses do not differ."""
 
 
-def estimated(study: Study, repeated: Callable[[], RunGap] | None, budget: int) -> Proof:
-    """Return the proof by estimates for the target of a study; `repeated` as for `floor_of`."""
+def estimated(
+    study: Study, repeated: Callable[[], RunGap] | None, budget: int, given: Sequence[Hypothesis] = ()
+) -> Proof:
+    """Return the proof by estimates for the target of a study; `repeated` as for `floor_of`, `given` as for `prove`."""
     first, floor = _first_differing(study, repeated)
     estimates = Estimates(first, floor)
     if not estimates.gap.is_noise(floor):
         estimates.floor = _with_replay(floor, estimates.replay_gap())
-    return estimate(first, estimates.gap, estimates.floor, estimates.run, budget)
+    return estimate(first, estimates.gap, estimates.floor, estimates.run, budget, given)
 
 
 def _first_differing(study: Study, repeated: Callable[[], RunGap] | None) -> tuple[Study, Floor]:

@@ -264,11 +264,17 @@ class _Search:
 
 
 def prove(
-    study: Study, floor: Floor, train: Callable[[GraftPlan, str], Path], compare: Callable[[Path], Study], budget: int
+    study: Study,
+    floor: Floor,
+    train: Callable[[GraftPlan, str], Path],
+    compare: Callable[[Path], Study],
+    budget: int,
+    given: Sequence[Hypothesis] = (),
 ) -> Proof:
     """Return the proof for the target of a study, in at most `budget` runs.
 
     `train` runs the training with a plan and returns the folder of its dump, `compare` compares that with the golden.
+    If hypotheses are given, only these are tested.
     """
 
     def execute(grafts: Sequence[Graft], what: str) -> Run:
@@ -279,17 +285,22 @@ def prove(
     search = _Search(study, floor, execute, budget, gaps=[gap])
     if gap.is_noise(floor):
         _look_for_equal_bits(search)
-    return _searched(search)
+    return _searched(search, given)
 
 
 def estimate(
-    study: Study, gap: RunGap, floor: Floor, execute: Callable[[Sequence[Graft], str], Run], budget: int
+    study: Study,
+    gap: RunGap,
+    floor: Floor,
+    execute: Callable[[Sequence[Graft], str], Run],
+    budget: int,
+    given: Sequence[Hypothesis] = (),
 ) -> Proof:
     """Return the same by at most `budget` estimates, which `execute` makes; `gap` is that of the target."""
-    return _searched(_Search(study, floor, execute, budget, is_estimate=True, gaps=[gap]))
+    return _searched(_Search(study, floor, execute, budget, is_estimate=True, gaps=[gap]), given)
 
 
-def _searched(search: _Search) -> Proof:
+def _searched(search: _Search, given: Sequence[Hypothesis]) -> Proof:
     study, gap, floor = search.study, search.gaps[0], search.floor
     if gap.is_noise(floor):
         return Proof(
@@ -297,13 +308,10 @@ def _searched(search: _Search) -> Proof:
         )
     is_exhausted = False
     try:
-        current = study
-        while not (search.gaps[-1].is_noise(floor) or search.is_explained):
-            following = _round(search, current)
-            if following is None:
-                break
-            current = following
-        _leave_one_out(search)
+        if given:
+            _test(search, given)
+        else:
+            _find(search)
     except BudgetError:
         is_exhausted = True
     _enter_shares(search)
@@ -318,6 +326,37 @@ def _searched(search: _Search) -> Proof:
         search.deviating,
         search.is_estimate,
     )
+
+
+def _test(search: _Search, given: Sequence[Hypothesis]) -> None:
+    """Test hypotheses one after the other; the grafts of proven ones are kept."""
+    for hypothesis in given:
+        if search.gaps[-1].is_noise(search.floor):
+            return
+        before = search.gaps[-1]
+        done = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
+        trial = _trial(hypothesis, before, done, search.floor)
+        search.trials.append(trial.judged(trial.closed, None))
+        if not trial.explains:
+            continue
+        search.kept.append(len(search.trials) - 1)
+        share = _share_before(search, before, hypothesis.step, hypothesis.finding, is_first=False)
+        search.trials[-1] = trial.judged(trial.closed, share)
+        if search.trials[-1].verdict in (Verdict.PROVEN, Verdict.LIKELY):
+            search.gaps.append(done.gap)
+        else:
+            search.kept.pop()
+
+
+def _find(search: _Search) -> None:
+    """Find the causes by the findings of the comparison, round by round."""
+    current = search.study
+    while not (search.gaps[-1].is_noise(search.floor) or search.is_explained):
+        following = _round(search, current)
+        if following is None:
+            break
+        current = following
+    _leave_one_out(search)
 
 
 def _look_for_equal_bits(search: _Search) -> None:

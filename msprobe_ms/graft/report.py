@@ -15,6 +15,7 @@ from msprobe.findings.kind import Kind
 from msprobe.findings.text import lines_of
 
 from .gap import FloorSource, RunGap, gap_of_parts
+from .hypotheses import Source
 from .proof import Estimate, Proof, Trial, Verdict
 from .propagate import Stop
 
@@ -116,14 +117,17 @@ def _cause(trial: Trial) -> Finding:
         kind,
         place,
         text,
-        evidence=(
-            phrase("found by halving the calls that differ") if hypothesis.is_halved else full_phrase(divergence),
-        ),
+        evidence=(full_phrase(divergence) if hypothesis.source is Source.FINDING else _SOURCES[hypothesis.source],),
         fields=fields,
         later_calls=max(divergence.receivers, 0),
         certainty=_CERTAINTY.get(trial.verdict, "likely"),
     )
 
+
+_SOURCES: Mapping[Source, Words] = {
+    Source.HALVING: phrase("found by halving the calls that differ"),
+    Source.USER: phrase("named by --calls"),
+}
 
 _KINDS: Mapping[Verdict, Kind] = {
     Verdict.PROVEN: kinds.PROVEN_CAUSE,

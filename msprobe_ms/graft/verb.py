@@ -10,7 +10,7 @@ and the answer is an estimate. Exit code: 0 nothing to prove, 1 a cause was prov
 wrong or the training failed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,14 @@ from msprobe.base.language import translated
 from msprobe.base.log import logger
 from msprobe.options.declaration import EXECUTION, command_of, option, positional
 from msprobe.options.groups import JsonAnswer, output_option
-from msprobe.options.kinds import FLAG, PATH, REST, whole
+from msprobe.options.kinds import FLAG, PATH, REST, several, whole
 from msprobe.training_command import run_training, without_separator
 
 if TYPE_CHECKING:
     from msprobe.store.graft_plan import GraftPlan
 
     from .gap import RunGap
+    from .hypotheses import Hypothesis
     from .proof import Proof
     from .runs import Study
 
@@ -57,6 +58,13 @@ class Options(JsonAnswer):
         default=False,
         help="run no training: replay the calls that depend on a replaced value, and estimate the cause",
         zh="不运行训练：重放依赖被替换值的调用，并估计原因",
+    )
+    calls: tuple[str, ...] = option(
+        several("CALL"),
+        "--calls",
+        default=(),
+        help="test these calls of the target instead of the findings of the comparison",
+        zh="只检验待定位侧的这些调用，而不检验比对的发现",
     )
     budget: int | None = option(
         whole(1),
@@ -126,6 +134,7 @@ def run(options: Options) -> int:
     from msprobe.report.file import check_page
 
     from .gap import gap_of
+    from .hypotheses import named_by_user
     from .offline import estimated
     from .page import page_of
     from .report import document, exit_code, lines
@@ -134,13 +143,14 @@ def run(options: Options) -> int:
     if options.html is not None:
         check_page()
     study = studied(options.target, options.golden)
+    given = named_by_user(study, options.calls)
     noise = options.noise
     repeated = None if noise is None else lambda: gap_of(studied(noise, options.golden))
     files: dict[str, str] = {}
     if options.offline:
-        proof = estimated(study, repeated, options.budget or ESTIMATES)
+        proof = estimated(study, repeated, options.budget or ESTIMATES, given)
     else:
-        proof, files = _proven(options, study, repeated)
+        proof, files = _proven(options, study, repeated, given)
     if options.html is not None:
         page_of(proof, join(command_of("graft", options))).write(options.html)
         logger.info("the page is in %s", options.html)
@@ -156,7 +166,10 @@ def run(options: Options) -> int:
 
 
 def _proven(
-    options: Options, study: "Study", repeated: "Callable[[], RunGap] | None"
+    options: Options,
+    study: "Study",
+    repeated: "Callable[[], RunGap] | None",
+    given: "Sequence[Hypothesis]",
 ) -> "tuple[Proof, dict[str, str]]":
     """Return the proof by runs of the training, and the folder of these if the user wants to keep them."""
     from .gap import floor_of
@@ -166,7 +179,8 @@ def _proven(
     floor = floor_of(study, repeated)
     with _folder(options.output) as folder:
         training = _Training(options.words, study, folder)
-        proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), options.budget or RUNS)
+        budget = options.budget or max(RUNS, 2 * len(given))
+        proof = prove(study, floor, training.run, lambda run: studied(run, options.golden), budget, given)
         if options.output is None:
             return proof, {}
         runs = {"runs": str(folder)} if proof.runs else {}

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from small_trainings import write_run
 
+from msprobe.base.errors import UsageError
 from msprobe.graft.gap import floor_of
+from msprobe.graft.hypotheses import named_by_user
 from msprobe.graft.page import page_of
 from msprobe.graft.proof import Verdict, prove
 from msprobe.graft.report import answer_of, exit_code, lines
@@ -136,6 +138,49 @@ def test_of_two_faults_each_is_judged_by_what_remains_without_it(tmp_path):
     calls = [set(plan.steps[0].calls) for plan in plans]
     assert first in calls[0] - calls[2]
     assert second in calls[1] & calls[2]
+
+
+def proof_of_calls(target, golden, left, calls):
+    """The proof for calls that the user names, if the runs leave these dumps in turn."""
+    study, runs = studied(target, golden), iter(left)
+    given = named_by_user(study, calls)
+    return prove(study, floor_of(study), lambda plan, what: next(runs), lambda run: studied(run, golden), 8, given)
+
+
+def test_a_named_call_is_proven_if_what_is_before_it_closes_nothing(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    target = write_run(tmp_path / "target", **SMALL | LOSS)
+    found = proof_of_calls(target, golden, [golden, target], ["Functional.mse_loss.0"])
+    (trial,) = found.trials
+    assert (trial.hypothesis.name, trial.verdict) == ("Functional.mse_loss.0.forward", Verdict.PROVEN)
+    assert (trial.closed, trial.before, trial.share, found.runs) == (1.0, 0.0, 1.0, 2)
+    assert [str(each) for each in answer_of(found).first.evidence] == ["named by --calls"]
+
+
+def test_a_named_call_behind_the_cause_is_not_proven(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    target = write_run(tmp_path / "target", **SMALL | OUTPUT | LOSS)
+    found = proof_of_calls(target, golden, [golden, golden], ["Functional.mse_loss.0.backward"])
+    (trial,) = found.trials
+    assert (trial.verdict, trial.closed, trial.before, trial.share) == (Verdict.CONTRIBUTES, 1.0, 1.0, None)
+    assert found.rest_share == 1.0
+    assert not found.proven
+
+
+def test_a_named_call_that_closes_nothing_has_no_effect_and_the_next_is_tested(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    target = write_run(tmp_path / "target", **SMALL | LOSS)
+    names = ["Module.fc.Linear.forward.0", "Functional.mse_loss.0.forward.output.0"]
+    found = proof_of_calls(target, golden, [target, golden, target], names)
+    assert [trial.verdict for trial in found.trials] == [Verdict.NO_EFFECT, Verdict.PROVEN]
+
+
+@pytest.mark.parametrize(("name", "words"), [("mse", "did you mean"), ("Torch.conv2d.0", "there are|did you mean")])
+def test_a_name_that_no_call_has_is_refused(tmp_path, name, words):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    study = studied(write_run(tmp_path / "target", **SMALL | LOSS), golden)
+    with pytest.raises(UsageError, match=f"no call is named '{name}'; ({words})"):
+        named_by_user(study, [name])
 
 
 def test_a_graft_without_which_nothing_remains_is_not_kept(tmp_path):

@@ -67,6 +67,7 @@ MESSAGES = {
     "no cause was proven in {runs} runs: a gap of {gap} remains": "{runs} 次运行未证实原因：仍有差距 {gap}",
     "the search ended at --budget {runs}; a larger one may prove more": "搜索在 --budget {runs} 处结束；增大后可能证实更多",
     "found by halving the calls that differ": "通过对不同的调用二分找到",
+    "named by --calls": "由 --calls 指定",
     "{runs} run of the training": "{runs} 次训练运行",
     "{runs} runs of the training": "{runs} 次训练运行",
     "{number} results before the first graft differ from those of the target: the command is not the training that was collected, or is not deterministic": "首个嫁接之前有 {number} 个结果与待定位侧不同：该命令不是所采集的训练，或不是确定性的",
