@@ -16,6 +16,7 @@ import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_FOLLOW, open_input
+from msprobe.base.literals import parsed
 from msprobe.base.statistic import is_bfloat16, widen
 
 from .layout import TENSORS
@@ -267,7 +268,13 @@ def _examine(path: Path, file: BinaryIO) -> Header:
 def _parse(width: int, header: bytes) -> tuple[tuple[int, ...], bool, Dtype]:
     """Parse shape, order and dtype, once for all equal headers, because numpy is slow."""
     reader = _format.read_array_header_1_0 if width == 2 else _format.read_array_header_2_0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a header that Python 2 wrote, or with odd escapes: it is read, or refused
-        found: tuple[tuple[int, ...], bool, Dtype] = reader(io.BytesIO(len(header).to_bytes(width, "little") + header))
-    return found
+
+    def parse() -> tuple[tuple[int, ...], bool, Dtype]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a header that Python 2 wrote, or with odd escapes: read, or refused
+            found: tuple[tuple[int, ...], bool, Dtype] = reader(
+                io.BytesIO(len(header).to_bytes(width, "little") + header)
+            )
+        return found
+
+    return parsed(parse)

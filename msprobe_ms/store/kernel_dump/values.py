@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input, open_text
+from msprobe.base.literals import parsed
 from msprobe.base.log import logger
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ def _nonstandard(path: Path) -> _Nonstandard | None:
         if not (head.startswith(_MAGIC) and _HEAD.search(head)):
             return None
         begin = 10 + int.from_bytes(head[8:10], "little")
-        fields = ast.literal_eval(head[10:begin].decode("latin-1").strip())
+        text = head[10:begin].decode("latin-1").strip()
+        fields = parsed(lambda: ast.literal_eval(text))
         shape = tuple(int(n) for n in fields["shape"])
         count = math.prod(shape)
         if min(shape, default=0) < 0:
