@@ -353,6 +353,7 @@ class Stacks:
         self._known: dict[tuple[int, ...], int] = {}
         self._kept: list[CodeType] = []
         self._of_msprobe: dict[int, CodeType] = {}
+        self._of_users: dict[int, CodeType] = {}
 
     def of_caller(self, above: int | None = None) -> int:
         """Return the id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing
@@ -365,26 +366,27 @@ class Stacks:
 
     def _key(self, above: int | None) -> tuple[int, ...]:
         """Return the code object and the instruction of each frame, up to the enclosing cell's, then `above`."""
-        key: list[int] = []
-        enclosing = None if above is None else self._enclosing
         frame: FrameType | None = sys._getframe(_OURS + 1)
-        known = self._of_msprobe
-        while frame is not None and (id(frame.f_code) in known or self._is_inserted(frame)):
+        known, users = self._of_msprobe, self._of_users
+        while frame is not None and (code := id(frame.f_code)) not in users and (code in known or self._is_ours(frame)):
             frame = frame.f_back
-        while frame is not None:
-            code = frame.f_code
-            if code is enclosing and key and above is not None:
-                key.append(above)
+        if frame is None:
+            return ()
+        key = [id(frame.f_code), frame.f_lasti]
+        add, enclosing = key.append, None if above is None else self._enclosing
+        while (frame := frame.f_back) is not None:
+            if (own := frame.f_code) is enclosing and above is not None:
+                add(above)
                 break
-            key += id(code), frame.f_lasti
-            frame = frame.f_back
+            add(id(own))
+            add(frame.f_lasti)
         return tuple(key)
 
-    def _is_inserted(self, frame: FrameType) -> bool:
-        """Return whether a frame is there because of msprobe, and remember the functions of msprobe by their code."""
+    def _is_ours(self, frame: FrameType) -> bool:
+        """Return whether a frame is there because of msprobe, and remember functions by their code."""
         found = is_inserted(frame)
-        if found and not is_trampoline(frame.f_code):
-            self._of_msprobe[id(frame.f_code)] = frame.f_code
+        if not is_trampoline(frame.f_code):
+            (self._of_msprobe if found else self._of_users)[id(frame.f_code)] = frame.f_code
         return found
 
     def _describe(self, frame: FrameType | None) -> tuple[str, ...]:

@@ -70,6 +70,9 @@ _KINDS: dict[type, int] = {
 
 _INDEX_TEXTS = tuple(map(str, range(64)))
 
+_new_tree: Callable[[type[Tree], tuple[Any, ...]], Tree] = tuple.__new__
+"""Makes a tree in a third of the time that its class needs: this is done twice for each call that is collected."""
+
 _name_of_type: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 
@@ -138,7 +141,7 @@ def tree_of(values: Sequence[Any]) -> Tree:
             elif kind != _OTHER:  # a container, or a new type
                 break
         else:
-            return Tree(values, tensors, (), ())
+            return _new_tree(Tree, (values, tensors, (), ()))
     except BaseException as cause:  # more than 64 values, or a type whose hash raises
         if must_propagate(cause):
             raise
