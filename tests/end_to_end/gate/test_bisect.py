@@ -7,7 +7,7 @@ import sys
 import pytest
 from preloaded import python
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.part(2)]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.turns("gate", 5)]
 
 NET = """import torch
 from torch import nn

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from gates import check, last_line, record
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.slow, pytest.mark.part(2)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.slow, pytest.mark.turns("gate", 5)]
 
 TRAINING = Path(__file__).with_name("gpt_mindspore.py")
 

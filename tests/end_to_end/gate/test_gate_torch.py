@@ -10,7 +10,7 @@ import pytest
 from gates import check, last_line, record
 from preloaded import python
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.part(3)]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.turns("gate", 5)]
 
 TRAINING = Path(__file__).with_name("gpt_torch.py")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from grafted import collect, estimate, graft
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.slow, pytest.mark.part(5)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.slow, pytest.mark.turns("graft", 5)]
 
 TRAINING = "gpt_mindspore.py"
 VALUES = "values_mindspore.py"

@@ -5,7 +5,7 @@ import json
 import pytest
 from grafted import collect, estimate, graft
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.part(5)]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.turns("graft", 5)]
 
 TRAINING = "gpt_torch.py"
 VALUES = "values_torch.py"

@@ -14,7 +14,7 @@ from odd import ODD
 from msprobe.mindspore import PrecisionDebugger
 from msprobe.store.reader import read
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.part(2)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.part(4)]
 
 WORDS = ("mapping", "numpy", "nothing", "long text")
 EQUAL = (1, True, 1.0)

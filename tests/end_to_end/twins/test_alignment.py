@@ -49,7 +49,7 @@ def hold(truths, target, golden, about, leaves=LEAVES, calls=CALLS):
     assert score.share(score.calls) >= calls, sorted(score.calls - pairs)
 
 
-@pytest.mark.sample(14)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("net", "variant"), CASES, ids=[f"{n}-{v or 'clean'}" for n, v in CASES])
 def test_calls_find_each_other(net, variant, twins):
     hold(truth.load(net, variant), *twins.pair(net, variant), f"{net} {variant or 'clean'}")
@@ -68,7 +68,7 @@ def test_calls_find_each_other_at_every_level_and_task(net, settings, twins):
     hold(truth.load(net), *twins.pair(net, **settings), f"{net} {settings}")
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("bug", HARMLESS)
 def test_a_bug_leads_no_pair_astray(bug, twins):
     net = make.bugs()[bug]["net"]

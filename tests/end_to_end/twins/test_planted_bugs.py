@@ -73,7 +73,7 @@ def test_a_layer_too_many_is_named(net, variant, twins, tmp_path, capsys):
     assert found[0]["kind"] == "structure differs"
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("bug", "task"), CASES, ids=[f"{b}-{t}" for b, t in CASES])
 def test_the_planted_bug_is_named(bug, task, twins, tmp_path, capsys):
     expected = BUGS[bug] | (BUGS[bug].get(task) or {})

@@ -43,7 +43,7 @@ def dumps(tmp_path_factory):
     return dump
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("task", ["tensor", "statistics"])
 @pytest.mark.parametrize("level", ["mix", "L0"])
 @pytest.mark.parametrize("rewrites", WAYS, ids="-".join)
@@ -57,7 +57,7 @@ def test_other_groups_of_layers_are_no_difference(is_target, rewrites, level, ta
     assert code == 0
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("task", ["tensor", "statistics"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("rewrites", WAYS, ids="-".join)

@@ -54,7 +54,7 @@ def compare(target, golden, out, capsys):
     return code, capsys.readouterr().out.strip().splitlines(), found
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("rewrites", ROUNDING, ids="-".join)
 @pytest.mark.parametrize("is_target", [True, False], ids=["target", "golden"])
@@ -82,7 +82,7 @@ def test_a_rewrite_is_no_difference_after_updates(is_target, task, level, dumps,
     assert code == 0
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("fault", rewritten.FAULTS)
 @pytest.mark.parametrize("rewrites", ROUNDING, ids="-".join)

@@ -95,7 +95,7 @@ def test_a_rewrite_is_no_difference_after_updates(target, golden, task, dumps, t
     assert code == 0
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("target", "golden"), WAYS)
