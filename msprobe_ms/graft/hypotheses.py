@@ -11,7 +11,8 @@
 - parameters: those that differ, at the start of the step; updates: at the start of this and all later steps
 
 If the same fault is found at several calls of one kind, such as a layer norm in each block, all of them are grafted
-together first.
+together first. The calls of a line of code that is executed several times, such as the steps of a recurrent layer, are
+grafted together last: those that receive the difference from the step before have no finding of their own.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -150,6 +151,9 @@ def hypotheses(
         others = frozenset((name, finding.kind.code) for name in proposal.calls)
         number = max(1, len(proposal.calls))
         found.append(Hypothesis(finding.name, proposal.graft, step, finding, number, settles=settled | others))
+    if repeated := _repeated(step, alike):
+        every = settled | {(name, finding.kind.code) for name in repeated.calls}
+        found.append(Hypothesis(finding.name, repeated.graft, step, finding, len(repeated.calls), settles=every))
     known = counterparts(step)
     usable: list[Hypothesis] = []
     for one in found:
@@ -346,6 +350,43 @@ def _of_calls(step: Step, calls: Sequence[str]) -> Graft:
     by_name = {_called(step, each): each for each in step.events}
     block = {each.at: each for name in calls if name in by_name for each in _until_alike(step, by_name[name])}
     return _region(step, list(block.values()))
+
+
+def _repeated(step: Step, alike: Sequence[Divergence]) -> _Proposal | None:
+    """Return the graft of all calls that the lines of code of these findings make and that differ; None if the findings
+    name them all already."""
+    lines: dict[tuple[str, int | None], Divergence] = {}
+    for one in alike:
+        if one.line is not None and step.events[one.at].direction == "forward":
+            lines.setdefault((one.file, one.line), one)
+    target, named = step.comparison.target, {one.name for one in alike}
+    values: set[tuple[str, str]] = set()
+    calls = []
+    for event in step.events if lines else ():
+        name = _called(step, event)
+        line = user_line(target.calls.stack(target.place[name])) if name and event.direction == "forward" else None
+        found = lines.get(line) if line is not None else None
+        if found is None or _function(name) != _function(found.name):
+            continue
+        place = found.evidence.difference.place if isinstance(found.evidence, Between) else ""
+        if place and (name in named or _differs_at(step, event, place)):
+            values |= _tensor(step, event, place, with_producers=True).values
+            calls.append(name)
+        elif not place and (name in named or _differs(step, event)):
+            values |= calls_graft(step, [name]).values
+            calls.append(name)
+    return _Proposal(Graft(frozenset(values)), tuple(calls)) if not named.issuperset(calls) else None
+
+
+def _differs_at(step: Step, event: Event, place: str) -> bool:
+    """Return whether the input of a call at a place differs."""
+    pairs = step.comparison.pairs
+    return any(
+        pairs.are_tensors(row)
+        and step.comparison.equal[row] == DIFFERENT
+        and place_of(pairs.target, int(pairs.target_rows[row])) == place
+        for row in event.rows
+    )
 
 
 def _until_alike(step: Step, event: Event) -> list[Event]:

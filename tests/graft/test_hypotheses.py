@@ -1,8 +1,10 @@
 """Which graft tests which finding, of the dumps of trainings whose only change is known (tests/gate/runs)."""
 
+import json
 from pathlib import Path
 
 import pytest
+from small_trainings import record
 
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.graft.hypotheses import What, calls_graft, differing_calls, everything_before, hypotheses
@@ -73,3 +75,44 @@ def test_the_calls_that_differ_are_in_execution_order(of):
         "Functional.linear.0.forward",
         "Functional.linear.0.backward",
     }
+
+
+def write_loop(run, is_swapped):
+    """Three steps of a loop: each splits the state of the last one, and adds its second half to its first; swapped, the
+    first one twice."""
+    folder = run / "step0" / "rank0"
+    data, state, origin = {}, [1.0, 2.0, 5.0, 9.0], "leaf"
+    for number in range(3):
+        split, add = f"Functional.split.{number}.forward", f"Functional.add.{number}.forward"
+        first, second = state[:2], state[2:]
+        other, taken = (first, 0) if is_swapped else (second, 1)
+        total = [a + b for a, b in zip(first, other, strict=True)]
+        data[split] = {
+            "input_args": [record(folder, f"{split}.input.0", state, **{"from": origin})],
+            "output": [record(folder, f"{split}.output.{at}", each) for at, each in enumerate((first, second))],
+        }
+        data[add] = {
+            "input_args": [
+                record(folder, f"{add}.input.0", first, **{"from": f"call {split}.output.0"}),
+                record(folder, f"{add}.input.1", other, **{"from": f"call {split}.output.{taken}"}),
+            ],
+            "output": [record(folder, f"{add}.output.0", total)],
+        }
+        state, origin = [*total, *second], "unknown"
+    head = {"task": "tensor", "level": "L1", "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
+    (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": 0, "rank": 0}, "data": data}))
+    (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
+    lines = {name: 7 if "add" in name else 6 for name in data}
+    stacks = [[[name], [f"File /home/user/net.py, line {line}, in construct, \n code"]] for name, line in lines.items()]
+    (folder / "stack.json").write_text(json.dumps(dict(enumerate(stacks))))
+    return run
+
+
+def test_all_calls_of_a_line_that_is_executed_again_are_grafted_last(tmp_path):
+    study = studied(write_loop(tmp_path / "target", True), write_loop(tmp_path / "golden", False))
+    step, finding = next(study.findings)
+    assert (finding.name, finding.line) == ("Functional.add.0.forward", 7)
+    found = hypotheses(step, finding, [0])
+    assert {name for name, _ in found[0].graft.values} == {"Functional.add.0.forward"}
+    assert {name for name, _ in found[-1].graft.values} == {f"Functional.add.{n}.forward" for n in range(3)}
+    assert found[-1].number == 3
