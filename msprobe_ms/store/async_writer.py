@@ -27,7 +27,7 @@ import weakref
 from _thread import LockType
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -113,6 +113,7 @@ class AsyncWriter:
         self._tasks: SimpleQueue[tuple[str, Array, int] | LockType | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._has_ended = False
+        self._is_over = False  # the thread has nothing more to do; it is seldom asked itself, which takes a lock
         self._ring: Array | None = None
         # Positions in an endless sequence of rings: up to where it was filled (by `write`) and written (by the thread).
         self._allocated = self._done = 0
@@ -137,14 +138,14 @@ class AsyncWriter:
 
     def drain(self) -> None:
         """Wait until every tensor is written or failed."""
-        if self._thread is None or os.getpid() != self._pid or sys.is_finalizing():
+        if self._thread is None or self._is_over or os.getpid() != self._pid or sys.is_finalizing():
             return
         # A bare lock, which the thread releases without waiting. Setting an event takes the event's own lock, which a
         # waiting thread may hold: interrupted there by a signal handler that drains too, both would wait for ever.
         written = threading.Lock()
         written.acquire()
         self._tasks.put(written)
-        while not written.acquire(timeout=1) and self._thread.is_alive():
+        while not (written.acquire(timeout=1) or self._is_over) and self._thread.is_alive():
             pass
 
     def end(self) -> None:
@@ -204,6 +205,11 @@ class AsyncWriter:
                 note_failure(self.failed, path, cause)
             self._done = end
         self._ring = None
+        self._is_over = True
+        with suppress(Empty):
+            while True:  # who began to wait after the end was ordered
+                if isinstance(task := self._tasks.get_nowait(), LockType):
+                    task.release()
 
 
 _all: "weakref.WeakSet[AsyncWriter]" = weakref.WeakSet()

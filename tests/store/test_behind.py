@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -62,6 +63,7 @@ def run_child(tmp_path):
 PREFACE = """
 import json, os, signal, sys, threading
 from pathlib import Path
+from types import SimpleNamespace
 import numpy as np
 from msprobe.store import async_writer
 from msprobe.store.writer import Writer
@@ -211,6 +213,40 @@ def test_the_thread_goes_with_the_dump(folder):
     thread.join(60)
     assert not thread.is_alive()
     assert np.load(folder / "dump_tensor_data/x.npy").tolist() == [1.0]
+
+
+def test_who_waits_after_the_end_is_not_kept_waiting(tmp_path, monkeypatch):
+    """Each ended writer would cost the end of the process a second, and there is one for each step."""
+    acquired = []
+
+    class Lock:
+        def __init__(self):
+            self._lock = threading.Lock()
+
+        def acquire(self, *args, **kwargs):
+            found = self._lock.acquire(*args, **kwargs)
+            acquired.append((kwargs, found))
+            return found
+
+    made = AsyncWriter()
+    made.write(str(tmp_path / "x.npy"), np.ones(3))
+    made.drain()
+    made.end()
+    made._thread.join(60)
+    monkeypatch.setattr("msprobe.store.async_writer.threading", SimpleNamespace(Lock=Lock))
+    made.drain()
+    assert acquired == []
+    assert np.load(tmp_path / "x.npy").tolist() == [1.0, 1.0, 1.0]
+
+
+def test_who_begins_to_wait_when_the_end_was_ordered_is_woken(tmp_path):
+    made = AsyncWriter()
+    made.write(str(tmp_path / "x.npy"), np.ones(3))
+    waiting = threading.Lock()
+    waiting.acquire()
+    made.end()
+    made._tasks.put(waiting)
+    assert waiting.acquire(timeout=60)
 
 
 def test_a_json_file_names_only_what_is_whole(folder, gate):
