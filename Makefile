@@ -39,6 +39,10 @@ PROCESSES := $(shell $(PYTHON) -c 'import os; print(min(5, 1 + (os.cpu_count() o
 PYTEST = OMP_WAIT_POLICY=PASSIVE MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900 --durations 25 \
     --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(CASES)
 
+# Temporary files lie in memory where there is enough of it.
+MEMORY := $(shell $(PYTHON) tests/support/memory_folder.py)
+export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
+
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:

@@ -1,0 +1,34 @@
+"""Print a folder in memory for the temporary files of the tests, or nothing if there is none that is large enough.
+
+The tests write about a million small files, which is what they wait for where these lie on a disk.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+FOLDER = Path("/dev/shm")
+
+NEEDED = 8 << 30
+"""Bytes that the folder and the memory must have left: the tests need up to 2 GB, and three processes as much each."""
+
+
+def available():
+    """Bytes of memory that new processes can have; 0 if that is not known."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def folder():
+    """The folder, or an empty text."""
+    try:
+        left = min(shutil.disk_usage(FOLDER).free, available())
+    except OSError:
+        return ""
+    return str(FOLDER) if left >= NEEDED and os.access(FOLDER, os.W_OK | os.X_OK) else ""
+
+
+if __name__ == "__main__":
+    print(folder())
