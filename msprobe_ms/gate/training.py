@@ -16,9 +16,11 @@ import numpy as np
 from msprobe.base.phrase import phrase
 from msprobe.checks.invariants.judgement import Run
 from msprobe.checks.invariants.rows import (
+    CANCELLED,
     GRADIENT_DRIFT,
     GRADIENT_NOISE,
     GRADIENT_NOISE_OF_OTHER_CALLS,
+    ROUNDED,
     UPDATE_NOISE,
     fingerprint,
     gradient,
@@ -203,10 +205,6 @@ visible, and another batch has other shapes."""
 _NEGLIGIBLE = 1e-3
 """The errors of a gradient that is so much smaller than most are relative to this share of theirs."""
 
-_CANCELLED = 3e-4
-"""A gradient of which both runs have less than this share of most cancels out, so that rounding is left: those of
-the bias of an attention's keys, and of a bias before a batch norm. Measured (benchmarks/gate): up to 1e-4."""
-
 
 def coverage(target: Dump, golden: Dump) -> float:
     """Return the share of the golden's tensors of calls for which the run has one of the same place and shape."""
@@ -282,7 +280,7 @@ def gradient_errors(
         # Statistics of calls show smaller errors than that; if the calls are others, nothing else does.
         coarsest = 0.0 if are_comparable else max((table.get(one, 0.0) for one in _computed_in(dump)), default=0.0)
         for (parameter, (ours, theirs, dtype)), size in zip(pairs.items(), sizes, strict=True):
-            is_cancelled = max(size, _rms(ours)) < _CANCELLED * usual
+            is_cancelled = max(size, _rms(ours)) < CANCELLED * usual
             error = 0.0 if is_cancelled else _rms(ours - theirs) / max(size, _NEGLIGIBLE * usual, 1e-300)
             least = max(table.get(canonical(dtype), table["float32"]), coarsest)
             limit = least if before is None else max(least, GRADIENT_DRIFT * before)
@@ -310,12 +308,6 @@ def _rms(elements: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(elements))))
 
 
-_ROUNDED = 1e-3
-"""An element of a gradient that is so much smaller than the gradient is rounding: an optimizer that divides by the size
-of the gradient, such as Adam, moves its parameter in an arbitrary direction. The keys' part of the bias of a fused
-projection to queries, keys and values has such a gradient, because a softmax does not depend on it."""
-
-
 def is_rounding_updated(
     name: str, step: int, rank: int, target: Run, samples: Mapping[tuple[int | None, int], Mapping[str, Sample]]
 ) -> bool:
@@ -331,7 +323,7 @@ def is_rounding_updated(
     if mine[0] is None or mine[1] is None or not len(grad.elements) == len(now.elements) == len(then.elements) > 0:
         return False
     expected, found = now.elements - then.elements, mine[1] - mine[0]
-    counts = np.abs(grad.elements) > _ROUNDED * np.sqrt(np.mean(np.square(grad.elements)))
+    counts = np.abs(grad.elements) > ROUNDED * np.sqrt(np.mean(np.square(grad.elements)))
     size = np.sqrt(np.mean(np.square(expected[counts]))) if counts.any() else 0.0
     return bool(size > 0 and np.sqrt(np.mean(np.square((found - expected)[counts]))) <= UPDATE_NOISE * size)
 
@@ -402,7 +394,7 @@ def _is_cancelled(name: str, step: int, samples: Mapping[tuple[int | None, int],
                 sums[key] = known + sample.elements if known is not None and is_alike else sample.elements
     sizes = {key: _rms(elements) for key, elements in sums.items() if len(elements)}
     own = sizes.get(GRADIENT.format(name))
-    return own is not None and own < _CANCELLED * float(np.median(list(sizes.values())))
+    return own is not None and own < CANCELLED * float(np.median(list(sizes.values())))
 
 
 def _parameter(dump: Dump, name: str, sample: Sample) -> Floats | None:

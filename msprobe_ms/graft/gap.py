@@ -22,8 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.checks.invariants.rows import (
+    CANCELLED,
     GRADIENT_DRIFT,
     GRADIENT_NOISE,
+    ROUNDED,
     UPDATE_NOISE,
     gradient,
     gradient_rows,
@@ -254,6 +256,23 @@ def _gradients(study: Study) -> float | None:
 
 def _updates(study: Study) -> float | None:
     found = _Distance()
+    for move in _moves(study):
+        if move is None or not _add(found, move.arrays, move.parameter):
+            return None
+    return found.relative
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """The update of a parameter after a step, of target and golden; None for a side without it."""
+
+    step: Step
+    parameter: _Parameter
+    arrays: list[Array | None]
+
+
+def _moves(study: Study) -> Iterator[_Move | None]:
+    """Return all updates between collected steps; None for one whose elements were not saved."""
     for rank in dict.fromkeys(step.rank for step in study.steps):
         of_rank = [step for step in study.steps if step.rank == rank]
         for old, new in pairwise(of_rank):
@@ -267,13 +286,56 @@ def _updates(study: Study) -> float | None:
             for one in _parameters(new, shared):
                 arrays = []
                 for side, name in zip(sides, (one.target, one.golden), strict=True):
-                    moved = _moved(side, name) if name else None
-                    if moved is None and name:
-                        return None
-                    arrays.append(moved)
-                if not _add(found, arrays, one):
-                    return None
-    return found.relative
+                    arrays.append(_moved(side, name) if name else None)
+                is_saved = all(
+                    array is not None or not name for array, name in zip(arrays, (one.target, one.golden), strict=True)
+                )
+                yield _Move(old, one, arrays) if is_saved else None
+
+
+def rounding_updates(study: Study) -> float:
+    """Return the relative distance of the updates in those elements alone whose gradients are rounding on both sides.
+
+    An optimizer that divides by the size of the gradient, such as Adam, moves them in an arbitrary direction. Gradients
+    that are exactly 0 are no rounding.
+    """
+    difference = golden = 0.0
+    gradients: dict[int, dict[str, list[Array]]] = {}
+    for move in _moves(study):
+        mine, theirs = (None, None) if move is None else _alike(move.arrays, move.parameter)
+        if move is None or mine is None or theirs is None or mine.shape != theirs.shape:
+            continue
+        golden += float(np.sum(np.square(theirs)))
+        if id(move.step) not in gradients:
+            gradients[id(move.step)] = dict(_gradients_of(move.step))
+        of_step = gradients[id(move.step)]
+        pair = of_step.get(move.parameter.target)
+        if pair is None or pair[0].shape != theirs.shape:
+            continue
+        usual = float(np.median([_rms(each[1]) for each in of_step.values()]))
+        size = np.maximum(*map(np.abs, pair))
+        if max(map(_rms, pair)) >= CANCELLED * usual:
+            size = np.where(size <= ROUNDED * _rms(pair[1]), size, 0.0)
+        difference += float(np.sum(np.square((mine - theirs)[size > 0])))
+    return sqrt(difference / golden) if golden else 0.0
+
+
+def _gradients_of(step: Step) -> Iterator[tuple[str, list[Array]]]:
+    """Return the gradients of all parameters of both sides, in the same layout, by the target's name."""
+    dumps = step.comparison.target, step.comparison.golden
+    rows = [gradient_rows(dump) for dump in dumps]
+    for one in _parameters(step, rows):
+        if one.target in rows[0] and one.golden in rows[1]:
+            arrays = [
+                gradient(dump, of[name]) for dump, of, name in zip(dumps, rows, (one.target, one.golden), strict=True)
+            ]
+            mine, theirs = _alike(arrays, one)
+            if mine is not None and theirs is not None and mine.shape == theirs.shape:
+                yield one.target, [mine, theirs]
+
+
+def _rms(array: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(array)))) if array.size else 0.0
 
 
 def _moved(side: list[tuple[Dump, dict[str, int]]], name: str) -> Array | None:
@@ -310,14 +372,19 @@ def _parameters(step: Step, names: Iterable[Mapping[str, Any]]) -> Iterator[_Par
 
 def _add(found: _Distance, arrays: list[NDArray[Any] | None], one: _Parameter) -> bool:
     """Add a parameter in the layout that both sides have; return whether that is possible."""
-    mine, theirs = (
-        None if array is None else np.asarray(parse(view)(array), np.float64)
-        for array, view in zip(arrays, one.views, strict=True)
-    )
+    mine, theirs = _alike(arrays, one)
     if mine is not None and theirs is not None and mine.shape != theirs.shape:
         return False
     found.add(mine, theirs)
     return True
+
+
+def _alike(arrays: list[Any], one: _Parameter) -> list[Array | None]:
+    """Return the arrays of target and golden in the layout that both have."""
+    return [
+        None if array is None else np.asarray(parse(view)(array), np.float64)
+        for array, view in zip(arrays, one.views, strict=True)
+    ]
 
 
 # ---- the noise floor ------------------------------------------------------------------------------------------------
@@ -329,7 +396,7 @@ def floor_of(study: Study, repeated: Callable[[], RunGap] | None = None) -> Floo
     `repeated` returns the gap between a repeated golden run and the golden run. Without it, the floor is rounding if
     results before the first finding were compared and all are bitwise equal; otherwise it is the error of gradients and
     updates that the judgement of trainings accepts as noise, for the coarsest dtype of the gradients, which grows from
-    step to step (`checks.invariants.rows`).
+    step to step (`checks.invariants.rows`), and at least twice the gap of the updates that rounding decides.
     """
     if repeated is not None:
         known = repeated()
@@ -340,7 +407,15 @@ def floor_of(study: Study, repeated: Callable[[], RunGap] | None = None) -> Floo
     least = least or GRADIENT_NOISE["float32"]
     number = len({step.step for step in study.steps})
     least *= GRADIENT_DRIFT ** max(0, number - 1)
-    return Floor(least, least, max(least, UPDATE_NOISE), FloorSource.MODEL)
+    rounded = _ARBITRARY * rounding_updates(study)
+    return Floor(least, max(least, _SPREAD * rounded), max(least, UPDATE_NOISE, rounded), FloorSource.MODEL)
+
+
+_ARBITRARY = 2.0
+"""Updates in an arbitrary direction differ by so much more in another run: a graft may turn half of them around."""
+
+_SPREAD = 0.1
+"""Share of the gap of such updates that reaches the gradients of the next steps. Measured: at most 0.07."""
 
 
 def _dtypes(study: Study) -> set[str]:

@@ -7,7 +7,16 @@ from small_trainings import write_run
 
 from msprobe.base.errors import UsageError
 from msprobe.checks.invariants.rows import GRADIENT_NOISE
-from msprobe.graft.gap import Floor, FloorSource, RunGap, closure, closure_of_largest, floor_of, gap_of
+from msprobe.graft.gap import (
+    Floor,
+    FloorSource,
+    RunGap,
+    closure,
+    closure_of_largest,
+    floor_of,
+    gap_of,
+    rounding_updates,
+)
 from msprobe.graft.runs import studied
 
 NONE = Floor(0.0, 0.0, 0.0, FloorSource.BIT_EQUAL)
@@ -114,3 +123,24 @@ def test_without_anything_equal_the_floor_is_that_of_the_judgement(study):
     assert found.source is FloorSource.MODEL
     assert found.gradients == pytest.approx(3 * GRADIENT_NOISE["float32"])
     assert sqrt(found.updates) == pytest.approx(0.1)
+
+
+NEAR_ZERO = {
+    "losses": [3.0, 4.0],
+    "weights": [{"weight": [0.0, 0.0, 0.0, 0.0]}, {"weight": [1.0, 1.0, 1.0, 1.0]}],
+    "gradients": [{"weight": [3.0, 1.0, 1e-5, 0.0]}, {"weight": [3.0, 1.0, 1e-5, 0.0]}],
+    "output": (1.0, 2.0, 3.0, 4.0),
+}
+
+
+def test_updates_whose_gradient_is_rounding(study):
+    """The second differs although its gradient is none, the last one's is exactly 0: the third alone is rounding."""
+    moved = {"weights": [{"weight": [0.0, 0.0, 0.0, 0.0]}, {"weight": [1.0, 1.5, -1.0, 3.0]}]}
+    assert rounding_updates(study(NEAR_ZERO | moved, NEAR_ZERO)) == pytest.approx(2 / 2)
+
+
+def test_the_floor_of_updates_has_those_whose_gradient_is_rounding(study):
+    moved = {"weights": [{"weight": [0.0, 0.0, 0.0, 0.0]}, {"weight": [1.0, 1.0, 0.9, 1.0]}], "losses": [3.1, 4.0]}
+    found = floor_of(study(NEAR_ZERO | moved | {"output": (1.1, 2.0, 3.0, 4.0)}, NEAR_ZERO))
+    assert found.source is FloorSource.MODEL
+    assert found.updates == pytest.approx(2 * 0.1 / 2)

@@ -126,6 +126,15 @@ GRADIENT_NOISE = {**GRADIENT_NOISE_OF_OTHER_CALLS, "float32": 2e-5, "float64": 2
 GRADIENT_DRIFT = 3.0
 """Growth of that error from one step to the next."""
 
+CANCELLED = 3e-4
+"""A gradient of which both runs have less than this share of most cancels out, so that rounding is left: those of
+the bias of an attention's keys, and of a bias before a batch norm. Measured (benchmarks/gate): up to 1e-4."""
+
+ROUNDED = 1e-3
+"""An element of a gradient that is so much smaller than the gradient is rounding: an optimizer that divides by the size
+of the gradient, such as Adam, moves its parameter in an arbitrary direction. The keys' part of the bias of a fused
+projection to queries, keys and values has such a gradient, because a softmax does not depend on it."""
+
 UPDATE_NOISE = 1e-2
 """Relative error of an update that is noise, as the root mean square over the elements whose gradient is not rounding.
 Measured: at most 6e-4."""
