@@ -108,6 +108,7 @@ def write_loop(run, is_swapped):
     return run
 
 
+@pytest.mark.always
 def test_all_calls_of_a_line_that_is_executed_again_are_grafted_last(tmp_path):
     study = studied(write_loop(tmp_path / "target", True), write_loop(tmp_path / "golden", False))
     step, finding = next(study.findings)

@@ -147,6 +147,7 @@ def proof_of_calls(target, golden, left, calls):
     return prove(study, floor_of(study), lambda plan, what: next(runs), lambda run: studied(run, golden), 8, given)
 
 
+@pytest.mark.always
 def test_a_named_call_is_proven_if_what_is_before_it_closes_nothing(tmp_path):
     golden = write_run(tmp_path / "golden", **SMALL)
     target = write_run(tmp_path / "target", **SMALL | LOSS)
@@ -157,6 +158,7 @@ def test_a_named_call_is_proven_if_what_is_before_it_closes_nothing(tmp_path):
     assert [str(each) for each in answer_of(found).first.evidence] == ["named by --calls"]
 
 
+@pytest.mark.always
 def test_a_named_call_behind_the_cause_is_not_proven(tmp_path):
     golden = write_run(tmp_path / "golden", **SMALL)
     target = write_run(tmp_path / "target", **SMALL | OUTPUT | LOSS)

@@ -215,6 +215,7 @@ def test_the_thread_goes_with_the_dump(folder):
     assert np.load(folder / "dump_tensor_data/x.npy").tolist() == [1.0]
 
 
+@pytest.mark.always
 def test_who_waits_after_the_end_is_not_kept_waiting(tmp_path, monkeypatch):
     """Each ended writer would cost the end of the process a second, and there is one for each step."""
     acquired = []
@@ -239,6 +240,7 @@ def test_who_waits_after_the_end_is_not_kept_waiting(tmp_path, monkeypatch):
     assert np.load(tmp_path / "x.npy").tolist() == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.always
 def test_who_begins_to_wait_when_the_end_was_ordered_is_woken(tmp_path):
     made = AsyncWriter()
     made.write(str(tmp_path / "x.npy"), np.ones(3))
