@@ -184,8 +184,13 @@ class Proof:
 
     @property
     def is_clean(self) -> bool:
-        """Return whether there is nothing to prove."""
-        return self.gap.is_noise(self.floor)
+        """Return whether there is nothing to prove: the gap is noise, or the comparison found nothing that is not."""
+        return self.gap.is_noise(self.floor) or self.has_no_finding
+
+    @property
+    def has_no_finding(self) -> bool:
+        """Return whether the comparison found no call, parameter or update that differs beyond noise."""
+        return next(self.study.findings, None) is None
 
     @property
     def kept(self) -> tuple[Trial, ...]:
@@ -447,8 +452,7 @@ def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergen
 def _halved(search: _Search, current: Study) -> Study | None:
     """Find the first call up to which grafting all calls closes the gap, and keep its graft if that alone does."""
     left = [each for each in current.findings if key_of(each[1]) not in search.settled]
-    if search.is_estimate:  # findings that a kept graft hid are not in the comparison of the target
-        left += current.findings
+    left += search.study.findings  # if none is left, the rest of the gap begins at a call that has none
     step, finding = next(iter(left), (None, None))
     calls = [] if step is None else differing_calls(step)
     if step is None or finding is None or len(calls) < 2:

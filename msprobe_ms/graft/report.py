@@ -64,6 +64,12 @@ def answer_of(proof: Proof) -> Answer:
 
 def _clean_line(proof: Proof) -> Words:
     gap = _gap(proof.gap)
+    if not proof.gap.is_noise(proof.floor):
+        return phrase(
+            "nothing to prove: the comparison found nothing that differs beyond noise, although the runs differ "
+            "({gap})",
+            gap=gap,
+        )
     if proof.is_estimate:
         return phrase("nothing to estimate: losses and gradients differ by no more than noise ({gap})", gap=gap)
     return phrase(

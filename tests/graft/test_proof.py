@@ -7,7 +7,7 @@ import pytest
 from small_trainings import write_run
 
 from msprobe.base.errors import UsageError
-from msprobe.graft.gap import floor_of
+from msprobe.graft.gap import Floor, FloorSource, floor_of
 from msprobe.graft.hypotheses import named_by_user
 from msprobe.graft.page import page_of
 from msprobe.graft.proof import Verdict, prove
@@ -138,6 +138,19 @@ def test_of_two_faults_each_is_judged_by_what_remains_without_it(tmp_path):
     calls = [set(plan.steps[0].calls) for plan in plans]
     assert first in calls[0] - calls[2]
     assert second in calls[1] & calls[2]
+
+
+def test_without_a_finding_there_is_nothing_to_prove_and_the_gap_is_told(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    rounded = {"output": (1.0000002, 2.0), "gradients": [{"weight": [3.0000005, 0.0]}, {"weight": [0.0, 4.0]}]}
+    study = studied(write_run(tmp_path / "target", **SMALL | rounded), golden)
+    assert not list(study.findings)
+    found = prove(study, Floor(1e-9, 1e-9, 1e-9, FloorSource.REPEATED), None, None, 8)
+    assert (found.is_clean, found.runs, exit_code(found)) == (True, 0, 0)
+    assert not found.gap.is_noise(found.floor)
+    last = list(lines(found))[-1]
+    assert "found nothing that differs beyond noise, although the runs differ" in last
+    assert "gradients 9.5e-08" in last  # two units of rounding of 3 in float32, 2**-21, divided by 5
 
 
 def proof_of_calls(target, golden, left, calls):

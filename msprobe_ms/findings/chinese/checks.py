@@ -73,6 +73,7 @@ MESSAGES = {
     "{number} results before the first graft differ from those of the target: the command is not the training that was collected, or is not deterministic": "首个嫁接之前有 {number} 个结果与待定位侧不同：该命令不是所采集的训练，或不是确定性的",
     "the comparison has findings, the first at {name}; their effect on the training is below the noise floor": "比对有问题，首个在 {name}；它们对训练的影响低于噪声下限",
     "noise floor 1e-6: everything before the first finding is bitwise equal": "噪声下限为 1e-6：首个问题之前的一切逐位相等",
+    "nothing to prove: the comparison found nothing that differs beyond noise, although the runs differ ({gap})": "无需证明：比对未发现超出噪声的差异，但两次运行有差距（{gap}）",
     "nothing to estimate: losses and gradients differ by no more than noise ({gap})": "无需估计：loss 与梯度的差异不超过噪声（{gap}）",
     "likely causes, estimated by replayed calls: {causes}": "可能的原因（通过重放调用估计）：{causes}",
     "no likely cause was found": "没有找到可能的原因",
