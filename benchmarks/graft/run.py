@@ -209,6 +209,9 @@ HEAD = (
     "- `Wrong` counts cases with a proven call of which none may be named.",
     "- `recurrent-reset-missing` also proves two backward calls, whose gradient the target does not compute.",
     "- `decoder-stop-gradient` cannot be grafted: where the target computes no gradient, none can be replaced.",
+    "- `precision`: the noise floor does not know that one side computes in bfloat16 or TF32. After a graft, what this",
+    "  rounds remains, and the cause is not proven unless its effect is ten times as large.",
+    "- Pairs: of changes of order that are planted together, the regions that have to be grafted overlap.",
 )
 
 
