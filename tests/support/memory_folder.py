@@ -25,9 +25,10 @@ def folder():
     """The folder, or an empty text."""
     try:
         left = min(shutil.disk_usage(FOLDER).free, available())
-    except OSError:
+        is_executable = not os.statvfs(FOLDER).f_flag & os.ST_NOEXEC  # extensions are built and loaded there
+    except (OSError, AttributeError):
         return ""
-    return str(FOLDER) if left >= NEEDED and os.access(FOLDER, os.W_OK | os.X_OK) else ""
+    return str(FOLDER) if left >= NEEDED and is_executable and os.access(FOLDER, os.W_OK | os.X_OK) else ""
 
 
 if __name__ == "__main__":
