@@ -184,8 +184,11 @@ class Proof:
 
     @property
     def is_clean(self) -> bool:
-        """Return whether there is nothing to prove: the gap is noise, or the comparison found nothing that is not."""
-        return self.gap.is_noise(self.floor) or self.has_no_finding
+        """Return whether there is nothing to prove: the gap is noise, or the comparison found nothing that is not.
+
+        An estimate has one step only; a gap that it has without a finding may come from an earlier one, and remains.
+        """
+        return self.gap.is_noise(self.floor) or (self.has_no_finding and not self.is_estimate)
 
     @property
     def has_no_finding(self) -> bool:
