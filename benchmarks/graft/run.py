@@ -193,10 +193,10 @@ def wrong_table(files):
         grafts = [each for one in found for each in one["grafts"] if each["closure"] is not None]
         small = sum(each["closure"] < CONTRIBUTES for each in grafts)
         whole = [each for each in grafts if each["closure"] >= PROVEN_CLOSES]
-        behind = sum(each["before"] is not None and each["before"] >= CONTRIBUTES for each in whole)
+        after = sum(each["before"] is not None and each["before"] >= CONTRIBUTES for each in whole)
         proven = sum(each["verdict"] == "proven" for each in grafts)
         cells = [file.stem.removeprefix(WRONG), len(found), len(grafts), small, len(grafts) - small - len(whole)]
-        rows.append(f"| {' | '.join(map(str, [*cells, len(whole), behind, proven]))} |")
+        rows.append(f"| {' | '.join(map(str, [*cells, len(whole), after, proven]))} |")
     columns = ["Regime", "Cases", "Calls", "Close less than 5 %", "5 to 90 %", "90 % or more"]
     columns += ["of these, what is before closes 5 % or more", "Proven"]
     return "\n".join([*OF_WRONG, "", f"| {' | '.join(columns)} |", "|---" * 8 + "|", *rows]) + "\n"
@@ -343,7 +343,9 @@ def main():
     parser.add_argument("--budget", type=int, default=8)
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("--prove", action="store_true", help="with --offline: run the training, too, and compare")
-    parser.add_argument("--wrong", type=int, default=0, help="test so many calls of each case that have no fault")
+    parser.add_argument(
+        "--wrong", type=int, default=0, help="test N calls of each case that have no fault", metavar="N"
+    )
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     folder = options.work.absolute()

@@ -59,7 +59,7 @@ class What(Enum):
     UPDATE = "update"
 
 
-class Source(Enum):
+class FoundBy(Enum):
     """Where a hypothesis comes from: a finding of the comparison, halving the calls that differ, or the user."""
 
     FINDING = "finding"
@@ -85,7 +85,7 @@ class Hypothesis:
 
     name : the call, parameter or tensor under suspicion.
     number : how many findings of the same kind, or calls, it stands for.
-    source : where it comes from.
+    found_by : where it comes from.
     settles : the findings that it explains: a run with the graft may still have them, because an argument or a call of
         one run stays as it is.
     graft : the values that are replaced.
@@ -97,7 +97,7 @@ class Hypothesis:
     step: Step
     finding: Divergence
     number: int = 1
-    source: Source = Source.FINDING
+    found_by: FoundBy = FoundBy.FINDING
     settles: frozenset[FindingKey] = frozenset()
 
     @property
@@ -142,7 +142,7 @@ def hypotheses(
         graft = calls_graft(step, calls)
         every = settled | {(name, finding.kind.code) for name in calls}
         first = of_call(step, finding, calls[0])
-        found.append(replace(first, graft=graft, number=len(calls), source=Source.FINDING, settles=every))
+        found.append(replace(first, graft=graft, number=len(calls), found_by=FoundBy.FINDING, settles=every))
     if len(alike) > 1:
         firsts = [next(iter(_proposals(step, one, later)), _NOTHING).graft for one in alike]
         settled = frozenset(map(key_of, alike))
@@ -202,13 +202,13 @@ def differing_calls(step: Step) -> list[str]:
     return found
 
 
-def of_call(step: Step, finding: Divergence, name: str, source: Source = Source.HALVING) -> Hypothesis:
-    """Return the hypothesis for a call that has no finding of its own; `finding` is the first of the comparison."""
+def of_call(step: Step, finding: Divergence, name: str, found_by: FoundBy = FoundBy.HALVING) -> Hypothesis:
+    """Return the hypothesis for a call that has no finding; `finding` is the first of the comparison."""
     event = next(each for each in step.events if _called(step, each) == name)
     target = step.comparison.target
     file, line = user_line(target.calls.stack(target.place[name])) or ("", None)
     there = replace(finding, name=name, cell=cell_of(event), file=file, line=line, at=event.at, receivers=0, hidden=())
-    return Hypothesis(name, calls_graft(step, [name]), step, there, source=source)
+    return Hypothesis(name, calls_graft(step, [name]), step, there, found_by=found_by)
 
 
 def named_by_user(study: Study, wanted: Iterable[str]) -> list[Hypothesis]:
@@ -231,7 +231,7 @@ def _named(study: Study, wanted: str, template: Divergence) -> Hypothesis:
         graft = calls_graft(step, [name])
         values = frozenset(each for each in graft.values if counterparts(step).has(*each))
         if values and any(_called(step, each) == name for each in step.events):
-            return replace(of_call(step, template, name, Source.USER), graft=replace(graft, values=values))
+            return replace(of_call(step, template, name, FoundBy.USER), graft=replace(graft, values=values))
     raise UsageError(
         translated(
             f"--calls: the golden has no values for {having[0][1]}, because it does not make this call, or has another "

@@ -15,7 +15,7 @@ from msprobe.findings.kind import Kind
 from msprobe.findings.text import lines_of
 
 from .gap import FloorSource, RunGap, gap_of_parts
-from .hypotheses import Source
+from .hypotheses import FoundBy
 from .proof import Estimate, Proof, Trial, Verdict
 from .propagate import Stop
 
@@ -123,16 +123,18 @@ def _cause(trial: Trial) -> Finding:
         kind,
         place,
         text,
-        evidence=(full_phrase(divergence) if hypothesis.source is Source.FINDING else _SOURCES[hypothesis.source],),
+        evidence=(
+            full_phrase(divergence) if hypothesis.found_by is FoundBy.FINDING else _FOUND_BY[hypothesis.found_by],
+        ),
         fields=fields,
         later_calls=max(divergence.receivers, 0),
         certainty=_CERTAINTY.get(trial.verdict, "likely"),
     )
 
 
-_SOURCES: Mapping[Source, Words] = {
-    Source.HALVING: phrase("found by halving the calls that differ"),
-    Source.USER: phrase("named by --calls"),
+_FOUND_BY: Mapping[FoundBy, Words] = {
+    FoundBy.HALVING: phrase("found by halving the calls that differ"),
+    FoundBy.USER: phrase("named by --calls"),
 }
 
 _KINDS: Mapping[Verdict, Kind] = {

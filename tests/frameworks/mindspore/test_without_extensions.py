@@ -102,7 +102,7 @@ def test_python_alone_writes_the_same(collecting, dumped, without, level, task):
 
 
 def test_python_alone_chooses_the_same_calls(collecting, dumped, without):
-    """What a chosen cell encloses is chosen with it, also in the backward, where it begins before what it encloses."""
+    """Calls inside a chosen cell are chosen with it, also in the backward, in which the cell begins first."""
     found = []
     for leave_out in (lambda: None, without):
         leave_out()
