@@ -6,6 +6,7 @@ from typing import Any
 from msprobe.base.checks import absolute_path
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import AnyModel, AnyOptimizer
+from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import logger
 from msprobe.store.monitor.layout import KINDS, OWN_STATISTICS, scoped_folder
 from msprobe.store.monitor.scoped_writer import ScopedWriter
@@ -68,7 +69,10 @@ class TrainerMonitorV2:
             self._engine.end_step()
 
     def stop(self) -> None:
-        """Take every hook off and close the files."""
+        """Remove all hooks and close the files; an interrupt is raised before or after it."""
+        uninterrupted(self._stop)
+
+    def _stop(self) -> None:
         try:
             if self._engine is not None:
                 self._engine.stop()

@@ -13,6 +13,7 @@ import numpy as np
 from msprobe.base.checks import absolute_path, flag
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import AnyModel, AnyOptimizer, AnyParameter
+from msprobe.base.interrupts import uninterrupted
 from msprobe.base.log import log_once, logger
 from msprobe.store.monitor.events import EventWriter
 from msprobe.store.monitor.layout import KINDS, OWN_STATISTICS, find_folder, new_folder, tag
@@ -124,14 +125,20 @@ class TrainerMon:
             self._engine.loss(value)
 
     def stop(self) -> None:
-        """Remove all hooks and close the files; the training continues without a monitor."""
+        """Remove all hooks and close the files; the training continues without a monitor.
+
+        An interrupt is raised before the hooks are removed or after it.
+        """
+        uninterrupted(self._stop)
+        if self._dump is not None:
+            self._dump.stop()
+
+    def _stop(self) -> None:
         try:
             if self._engine is not None:
                 self._engine.stop()
         finally:
             self._close()
-        if self._dump is not None:
-            self._dump.stop()
 
     @property
     def ops(self) -> tuple[str, ...]:
