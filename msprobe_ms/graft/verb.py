@@ -71,8 +71,9 @@ class Options(JsonAnswer):
         "--budget",
         metavar="N",
         role=EXECUTION,
-        help="at most N runs of the training; default: 8, with --offline 32 estimates",
-        zh="最多运行训练 N 次；默认 8，使用 --offline 时为 32 次估计",
+        help="at most N runs of the training; default: 8, or twice as many as --calls if that is more; with --offline "
+        "32 estimates",
+        zh="最多运行训练 N 次；默认 8，或 --calls 数目的两倍（取较大者）；使用 --offline 时为 32 次估计",
     )
     noise: Path | None = option(
         PATH,
