@@ -32,7 +32,7 @@ from msprobe.checks.invariants.rows import (
     loss_of,
     parameters,
 )
-from msprobe.compare.core.noise import ROUNDING
+from msprobe.compare.core.noise import ROUNDING, KernelPrecision
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.judge.verdict import GRADES
@@ -109,16 +109,31 @@ class FloorSource(Enum):
     REPEATED = "the gap of a repeated golden run"
     REPLAY = "the gap of replayed calls without a graft"
     MODEL = "the noise that a comparison accepts"
+    JUDGED = "the gap of a run in which the comparison finds nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The gap up to which two correct runs differ."""
+    """The gap up to which two correct runs differ.
+
+    most : how far a run in which the comparison finds nothing may raise it: the noise of the coarsest precision in
+        which either side computes. 0: not at all.
+    """
 
     loss: float
     gradients: float
     updates: float
     source: FloorSource
+    most: float = 0.0
+
+    def raised(self, gap: RunGap) -> "Floor":
+        """Return the floor that the gap of a run shows in which the comparison finds nothing."""
+        loss, gradients, updates = (
+            max(least, min(self.most, _ARBITRARY * (of_run or 0.0))) for of_run, least in _both(gap, self)
+        )
+        if (loss, gradients, updates) == (self.loss, self.gradients, self.updates):
+            return self
+        return Floor(loss, gradients, updates, FloorSource.JUDGED, self.most)
 
 
 BIT_EQUAL = Floor(ROUNDING, ROUNDING, ROUNDING, FloorSource.BIT_EQUAL)
@@ -204,14 +219,15 @@ class _Parameter:
     views: tuple[str, str] = ("", "")
 
 
-def gap_of(study: Study) -> RunGap:
-    """Return the gap between the two runs of a study."""
+def gap_of(study: Study, replaced: Set[str] = frozenset()) -> RunGap:
+    """Return the gap between the two runs of a study; `replaced` parameters have the gradients and updates of the
+    golden."""
     losses = _Distance()
     for step in study.steps:
         mine, theirs = (loss_of(dump) for dump in (step.comparison.target, step.comparison.golden))
         if mine is not None and theirs is not None:
             losses.add(mine, theirs)
-    return RunGap(losses.relative, _gradients(study), _updates(study))
+    return RunGap(losses.relative, _gradients(study, replaced), _updates(study, replaced))
 
 
 def parts_of(step: Step, loss: float | None, gradients: Mapping[str, NDArray[Any]]) -> dict[str, Squares]:
@@ -236,7 +252,7 @@ def parts_of(step: Step, loss: float | None, gradients: Mapping[str, NDArray[Any
     return found
 
 
-def _gradients(study: Study) -> float | None:
+def _gradients(study: Study, replaced: Set[str]) -> float | None:
     found = _Distance()
     for step in study.steps:
         dumps = step.comparison.target, step.comparison.golden
@@ -249,15 +265,21 @@ def _gradients(study: Study) -> float | None:
                 if array is None and name in of:
                     return None  # its elements were not saved
                 arrays.append(array)
-            if not _add(found, arrays, one):
+            if (one.target or one.golden) in replaced:
+                found.add(arrays[1], arrays[1])
+            elif not _add(found, arrays, one):
                 return None
     return found.relative
 
 
-def _updates(study: Study) -> float | None:
+def _updates(study: Study, replaced: Set[str]) -> float | None:
     found = _Distance()
     for move in _moves(study):
-        if move is None or not _add(found, move.arrays, move.parameter):
+        if move is None:
+            return None
+        if (move.parameter.target or move.parameter.golden) in replaced:
+            found.add(move.arrays[1], move.arrays[1])
+        elif not _add(found, move.arrays, move.parameter):
             return None
     return found.relative
 
@@ -396,27 +418,44 @@ def floor_of(study: Study, repeated: Callable[[], RunGap] | None = None) -> Floo
     `repeated` returns the gap between a repeated golden run and the golden run. Without it, the floor is rounding if
     results before the first finding were compared and all are bitwise equal; otherwise it is the error of gradients and
     updates that the judgement of trainings accepts as noise, for the coarsest dtype of the gradients, which grows from
-    step to step (`checks.invariants.rows`), and at least twice the gap of the updates that rounding decides.
+    step to step (`checks.invariants.rows`), and at least twice the gap of the updates that rounding decides. If a side
+    computes in a coarser precision inside, such as TF32, a run without findings may raise it (`Floor.raised`).
     """
     if repeated is not None:
         known = repeated()
         return Floor(known.loss or 0.0, known.gradients or 0.0, known.updates or 0.0, FloorSource.REPEATED)
     if is_bit_equal(study):
         return BIT_EQUAL
-    least = max((GRADIENT_NOISE.get(dtype, 0.0) for dtype in _dtypes(study)), default=0.0)
-    least = least or GRADIENT_NOISE["float32"]
     number = len({step.step for step in study.steps})
-    least *= GRADIENT_DRIFT ** max(0, number - 1)
+    drift = GRADIENT_DRIFT ** max(0, number - 1)
+    least, most = (drift * _noise_of(dtypes) for dtypes in (_dtypes(study), _dtypes_inside(study)))
     rounded = _ARBITRARY * rounding_updates(study)
-    return Floor(least, max(least, _SPREAD * rounded), max(least, UPDATE_NOISE, rounded), FloorSource.MODEL)
+    floors = least, max(least, _SPREAD * rounded), max(least, UPDATE_NOISE, rounded)
+    return Floor(*floors, FloorSource.MODEL, most if most > least else 0.0)
 
 
 _ARBITRARY = 2.0
-"""Updates in an arbitrary direction differ by so much more in another run: a graft may turn half of them around."""
+"""Noise differs by so much more in another run: a graft may turn half of the updates around that have an arbitrary
+direction."""
 
 _SPREAD = 0.1
 """Share of the gap of such updates that reaches the gradients of the next steps. Measured: 0.05, of one
 pair without a fault (the encoder of benchmarks/bugs between the frameworks)."""
+
+
+def _noise_of(dtypes: Iterable[str]) -> float:
+    """Return the relative error of gradients that is noise, for the coarsest of these dtypes."""
+    return max((GRADIENT_NOISE.get(dtype, 0.0) for dtype in dtypes), default=0.0) or GRADIENT_NOISE["float32"]
+
+
+_INSIDE = {KernelPrecision.HALF: "float16", KernelPrecision.BRAIN: "bfloat16"}
+"""The dtype that kernels of a precision class round to; TF32 has the mantissa of float16."""
+
+
+def _dtypes_inside(study: Study) -> set[str]:
+    """Return the dtypes that kernels of either side round to inside."""
+    found = (step.comparison.noise for step in study.steps)
+    return {_INSIDE[one.is_of] for noise in found if noise for one in noise.classes if one.is_of in _INSIDE}
 
 
 def _dtypes(study: Study) -> set[str]:

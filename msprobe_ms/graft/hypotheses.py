@@ -7,7 +7,8 @@
   tensor alone, at all calls that take it
 - code between two calls: the tensor at all calls that take it, and the gradient that arrives where it was made
 - structure: the region around the calls of one run is replaced as a whole, by everything that calls of both runs take
-  from it, and by the gradients that arrive at calls of both runs before it
+  from it, by the gradients that arrive at calls of both runs before it, and by those that calls of both runs in it
+  return
 - parameters: those that differ, at the start of the step; updates: at the start of this and all later steps
 
 If the same fault is found at several calls of one kind, such as a layer norm in each block, all of them are grafted
@@ -15,9 +16,10 @@ together first. The calls of a line of code that is executed several times, such
 grafted together last: those that receive the difference from the step before have no finding of their own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 
 from msprobe.base import names
 from msprobe.base.errors import UsageError
@@ -38,8 +40,8 @@ from msprobe.compare.locate.finding import (
     Updated,
 )
 from msprobe.compare.updates.tracks import parameter_pairs
-from msprobe.store.record import INPUT
-from msprobe.store.stacks_and_construct import user_line
+from msprobe.store.record import INPUT, PARAMETERS
+from msprobe.store.stacks_and_construct import Line, user_line
 
 from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_sum, place_of
 from .runs import Step, Study
@@ -88,6 +90,7 @@ class Hypothesis:
     found_by : where it comes from.
     settles : the findings that it explains: a run with the graft may still have them, because an argument or a call of
         one run stays as it is.
+    covers : calls of a region that is replaced as a whole; what is found there is replaced, too.
     graft : the values that are replaced.
     step, finding : the finding; its step is that of the comparison that it was found in.
     """
@@ -99,6 +102,7 @@ class Hypothesis:
     number: int = 1
     found_by: FoundBy = FoundBy.FINDING
     settles: frozenset[FindingKey] = frozenset()
+    covers: tuple[str, ...] = ()
 
     @property
     def what(self) -> tuple[What, ...]:
@@ -127,12 +131,12 @@ def what_of(graft: Graft) -> tuple[What, ...]:
 
 
 def hypotheses(
-    step: Step, finding: Divergence, later: Sequence[int], known_families: Set[Family] = frozenset()
+    step: Step, finding: Divergence, later: Sequence[int], known_families: Mapping[Family, str] = MappingProxyType({})
 ) -> list[Hypothesis]:
     """Return the hypotheses for a finding of a step, most likely first; none if its values cannot be grafted.
 
-    `later` are the collected steps from this one on. `known_families` are those of findings that kept grafts explain:
-    a second finding of a family suggests that all calls of this function have the fault.
+    `later` are the collected steps from this one on. `known_families` are those of findings that kept grafts explain,
+    with the call of the first: a second finding of a family suggests that all calls of this function have the fault.
     """
     alike = [one for one in step.findings if family_of(one) == family_of(finding)]
     found: list[Hypothesis] = []
@@ -141,16 +145,22 @@ def hypotheses(
     if len(calls) > 1:
         graft = calls_graft(step, calls)
         every = settled | {(name, finding.kind.code) for name in calls}
-        first = of_call(step, finding, calls[0])
+        first = of_call(
+            step, finding, next(name for name in (known_families[family_of(finding)], *calls) if name in calls)
+        )
         found.append(replace(first, graft=graft, number=len(calls), found_by=FoundBy.FINDING, settles=every))
     if len(alike) > 1:
-        firsts = [next(iter(_proposals(step, one, later)), _NOTHING).graft for one in alike]
+        firsts = [next(iter(_proposals(step, one, later)), _NOTHING) for one in alike]
         settled = frozenset(map(key_of, alike))
-        found.append(Hypothesis(finding.name, _united(firsts), step, finding, len(alike), settles=settled))
+        graft, covers = _united(one.graft for one in firsts), _in_order(step, (one.covers for one in firsts))
+        found.append(Hypothesis(finding.name, graft, step, finding, len(alike), settles=settled, covers=covers))
     for proposal in _proposals(step, finding, later):
         others = frozenset((name, finding.kind.code) for name in proposal.calls)
         number = max(1, len(proposal.calls))
-        found.append(Hypothesis(finding.name, proposal.graft, step, finding, number, settles=settled | others))
+        every = settled | others
+        found.append(
+            Hypothesis(finding.name, proposal.graft, step, finding, number, settles=every, covers=proposal.covers)
+        )
     if repeated := _repeated(step, alike):
         every = settled | {(name, finding.kind.code) for name in repeated.calls}
         found.append(Hypothesis(finding.name, repeated.graft, step, finding, len(repeated.calls), settles=every))
@@ -172,11 +182,15 @@ def everything_before(step: Step, finding: Divergence) -> Graft:
 
 
 def is_in_place(step: Step, graft: Graft) -> bool:
-    """Return whether the values of a graft agree in a step of a run with it: whether they were replaced."""
+    """Return whether the values of a graft agree in a step of a run with it: whether they were replaced.
+
+    Inputs of forward calls are left out: the run records what they were before.
+    """
     comparison, pairs = step.comparison, step.comparison.pairs
     wanted: dict[str, set[str]] = {}
     for name, place in graft.values:
-        wanted.setdefault(name, set()).add(place)
+        if place.partition(".")[0] != INPUTS or names.parse(name).direction == "backward":
+            wanted.setdefault(name, set()).add(place)
     for event in step.events:
         places = wanted.get(_called(step, event))
         for row in event.rows if places else ():
@@ -255,8 +269,8 @@ def family_of(finding: Divergence) -> Family:
     """Return what findings have in common that one fault in each layer causes: kind, function and argument."""
     direction = names.parse(finding.name).direction
     difference = getattr(finding.evidence, "difference", None)
-    place = getattr(difference, "place", "")
-    return finding.kind, type(finding.evidence), _function(finding.name), direction, place
+    place, kind = getattr(difference, "place", ""), getattr(finding.evidence, "kind", None)
+    return finding.kind, type(finding.evidence), kind, _function(finding.name), direction, place
 
 
 def _of_the_same_function(step: Step, finding: Divergence) -> list[str]:
@@ -264,7 +278,7 @@ def _of_the_same_function(step: Step, finding: Divergence) -> list[str]:
     event = step.events[finding.at]
     if not event.is_matched or event.kind not in ("api", "cell"):
         return []
-    function = family_of(finding)[2]
+    function = _function(finding.name)
     alike = (each for each in step.events if each.direction == event.direction and each.kind == event.kind)
     found = ((_called(step, each), each) for each in alike)
     return [name for name, each in found if name and _function(name) == function and _differs(step, each)]
@@ -278,7 +292,14 @@ def _function(text: str) -> str:
 def _united(grafts: Iterable[Graft]) -> Graft:
     every = list(grafts)
     values = frozenset(value for one in every for value in one.values)
-    return Graft(values, frozenset(name for one in every for name in one.parameters), every[0].steps)
+    parameters = frozenset(name for one in every for name in one.parameters)
+    return Graft(values, parameters, every[0].steps, frozenset(name for one in every for name in one.missing))
+
+
+def _in_order(step: Step, covers: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return the calls of several regions in execution order."""
+    every = {name for one in covers for name in one}
+    return tuple(each.called for each in step.events if each.called in every)
 
 
 # ---- proposals ------------------------------------------------------------------------------------------------------
@@ -286,10 +307,11 @@ def _united(grafts: Iterable[Graft]) -> Graft:
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """A graft, and the calls that have the same difference, if there are several."""
+    """A graft, the calls that have the same difference, if there are several, and those of a replaced region."""
 
     graft: Graft
     calls: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
 
 
 _NOTHING = _Proposal(Graft())
@@ -313,10 +335,13 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     elif isinstance(evidence, Argument) and name:
         calls = _with_the_same_argument(step, event, evidence)
         if len(calls) > 1:
-            yield _Proposal(_of_calls(step, calls), tuple(calls))
+            yield replace(_of_calls(step, calls), calls=tuple(calls))
     elif isinstance(evidence, Between):
-        if len(rewired := _rewired(step, event)) > 1:
-            yield _Proposal(_region(step, rewired), tuple(each.name for each in rewired))
+        rewired = _rewired(step, event)
+        every = _of_the_same_lines(step, rewired, is_whole=len(rewired) == 1)
+        for block in (every, rewired) if len(every) > len(rewired) > 1 else (every,):
+            if len(block) > 1:
+                yield _region(step, block, tuple(each.called for each in block))
         yield _Proposal(_tensor(step, event, evidence.difference.place, with_producers=True))
     elif isinstance(evidence, OtherCall) or not name:
         alone_block, every = _block(step, event), [each for each in step.events if not each.is_matched]
@@ -324,7 +349,7 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         is_repeated = any(names.parse(each.called).stem == function for each in every if each not in alone_block)
         for block in (every, alone_block) if is_repeated else (alone_block, every):
             calls = [each.name for each in block if names.parse(each.called).stem == function]
-            yield _Proposal(_region(step, block), tuple(each.name for each in block) if len(calls) > 1 else ())
+            yield _region(step, block, tuple(each.name for each in block) if len(calls) > 1 else ())
     if not name:
         return
     if event.kind == "parameters_grad":
@@ -338,15 +363,15 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         yield _Proposal(Graft(frozenset(_gradients(step, name))))
     if isinstance(evidence, Unclear) and event.direction == "forward":
         yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))
-    yield _Proposal(_of_calls(step, [names.counterpart(name, "forward")]))
+    yield _of_calls(step, [names.counterpart(name, "forward")])
 
 
-def _of_calls(step: Step, calls: Sequence[str]) -> Graft:
+def _of_calls(step: Step, calls: Sequence[str]) -> _Proposal:
     """Return the graft of calls; of those whose results have another shape, of the region up to calls that take the
     same from it."""
     known = counterparts(step)
     if all(known.has(name, OUTPUTS) for name in calls):
-        return calls_graft(step, calls)
+        return _Proposal(calls_graft(step, calls))
     by_name = {_called(step, each): each for each in step.events}
     block = {each.at: each for name in calls if name in by_name for each in _until_alike(step, by_name[name])}
     return _region(step, list(block.values()))
@@ -527,6 +552,18 @@ def _rewired(step: Step, event: Event) -> list[Event]:
     return list(found.values()) if len(found) <= _MAX_REWIRED else [event]
 
 
+def _of_the_same_lines(step: Step, block: Sequence[Event], *, is_whole: bool) -> list[Event]:
+    """Return the forward calls of both runs that the lines of code of a block make and that differ: a block of layers
+    runs the same lines several times. With `is_whole`, all functions that a line calls, unless these are many."""
+    lines = {line for each in block if (line := _line_of(step, each)) is not None}
+    functions = {_function(each.called) for each in block}
+    matched = (each for each in step.events if each.is_matched and each.direction == "forward")
+    found = [each for each in matched if each in block or (_line_of(step, each) in lines and _differs(step, each))]
+    if is_whole and len({_function(each.called) for each in found}) <= _MAX_REWIRED:
+        return found
+    return [each for each in found if _function(each.called) in functions]
+
+
 def _differs(step: Step, event: Event) -> bool:
     """Return whether an output of a call differs."""
     comparison = step.comparison
@@ -548,22 +585,25 @@ def _block(step: Step, event: Event) -> list[Event]:
     return step.events[first : last + 1]
 
 
-def _region(step: Step, block: Sequence[Event]) -> Graft:
+def _region(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -> _Proposal:
     """Return the graft around calls of one run only, or calls that have another order."""
     graphs, sides = step.graphs, step.comparison.sides
     inside: dict[str, set[int]] = {"target": set(), "golden": set()}
     backward: dict[str, set[int]] = {"target": set(), "golden": set()}
     for event in block:
-        for side, (dump, calls, _) in sides.items():
-            if (call := int(calls[event.place])) >= 0:
+        for side, (dump, of_side, _) in sides.items():
+            if (call := int(of_side[event.place])) >= 0:
                 (backward if event.direction == "backward" else inside)[side].add(dump.forward(call))
     values: set[tuple[str, str]] = set()
+    taken: dict[str, list[int]] = {"target": [], "golden": []}
 
     def comes_from_region(row: int, target: int, golden: int) -> bool:
-        for side, at in (("target", target), ("golden", golden)):
-            kind, made = graphs[side].origin(at)
-            if kind == "call" and graphs[side].call_of[made] in inside[side]:
-                return True
+        at = {"target": target, "golden": golden}
+        origins = {side: graphs[side].origin(row) for side, row in at.items()}
+        if any(kind == "call" and graphs[side].call_of[made] in inside[side] for side, (kind, made) in origins.items()):
+            for side, row in at.items():
+                taken[side].append(row)
+            return True
         return False
 
     own = {_called(step, event) for event in block}
@@ -574,7 +614,59 @@ def _region(step: Step, block: Sequence[Event]) -> Graft:
                 kind, made = graphs[side].origin(row)
                 if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
                     values |= set(_incoming(step, side, producer))
-    return Graft(frozenset(values))
+    for name in own - {""}:  # the gradients of parameters inside
+        values |= set(_gradients(step, names.counterpart(name, "backward")))
+    missing = _missing_parameters(step, inside["golden"])
+    covered = {event.at for event in block} | _on_the_way(step, taken) | _cells_on_the_lines(step, block)
+    covers = tuple(step.events[at].called for at in sorted(covered))
+    return _Proposal(Graft(frozenset(values), missing=missing), calls, covers)
+
+
+def _missing_parameters(step: Step, golden_calls: Set[int]) -> frozenset[str]:
+    """Return the parameters that of the golden only these calls take, and of the target none."""
+    taken: dict[str, dict[str, set[int]]] = {}
+    for side, (dump, _, _) in step.comparison.sides.items():
+        of_side = taken[side] = {}
+        for call, name in enumerate(dump.names):
+            if name.direction == "forward":
+                for row in dump.columns.tensors(call, PARAMETERS):
+                    of_side.setdefault(dump.parameter_name(row), set()).add(call)
+    return frozenset(
+        name for name, calls in taken["golden"].items() if calls <= golden_calls and name not in taken["target"]
+    )
+
+
+def _on_the_way(step: Step, taken: Mapping[str, Sequence[int]]) -> set[int]:
+    """Return the positions of the calls of one run only that return these inputs, and of those before them."""
+    found: set[int] = set()
+    for side, (_, calls, _) in step.comparison.sides.items():
+        graph = step.graphs[side]
+        alone = {int(calls[each.place]): each.at for each in step.events if not each.is_matched and each.side == side}
+        waiting = list(taken[side])
+        while waiting:
+            kind, made = graph.origin(waiting.pop())
+            call = graph.call_of[made] if kind == "call" else -1
+            if (at := alone.get(call, -1)) >= 0 and at not in found:
+                found.add(at)
+                waiting += graph.inputs(call)
+    return found
+
+
+def _cells_on_the_lines(step: Step, block: Sequence[Event]) -> set[int]:
+    """Return the positions of the cells that the lines of code of a block call: what is found inside of them is found
+    again at their results."""
+    lines = {line for each in block if (line := _line_of(step, each)) is not None}
+    return {each.at for each in step.events if each.kind == "cell" and _line_of(step, each) in lines}
+
+
+def _line_of(step: Step, event: Event) -> Line | None:
+    """Return the line of the user's code that makes a forward call."""
+    if event.direction != "forward":
+        return None
+    side = "target" if event.is_matched else event.side
+    dump, calls, _ = step.comparison.sides[side]
+    call = int(calls[event.place])
+    return user_line(dump.calls.stack(call)) if call >= 0 else None
 
 
 def _inputs(step: Step, is_wanted: Callable[[int, int, int], bool]) -> Iterator[tuple[str, str]]:

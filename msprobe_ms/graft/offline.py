@@ -90,6 +90,8 @@ class Estimates:
         arrays = {name: value for name, value in gradients.items() if not isinstance(value, Stop)}
         loss = found.loss
         reached = parts_of(self._step, None if isinstance(loss, Stop) else loss, arrays)
+        for name in {name for graft in grafts for name in graft.missing & self._parts.keys()}:
+            reached[name] = 0.0, self._parts[name][1]
         whole = gap_of_parts({**self._parts, **reached})
         stops = dict.fromkeys(value for value in (loss, *gradients.values()) if isinstance(value, Stop))
         return Run(self._study, replace(whole, parts=reached), self._estimate(found, reached, tuple(stops)))

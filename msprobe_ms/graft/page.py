@@ -13,16 +13,7 @@ from msprobe.store.record import Dump
 
 from .gap import RunGap
 from .proof import Proof, Verdict
-from .report import answer_of, shown_gap, subject, what_words
-
-_COLUMNS = (
-    phrase("graft"),
-    phrase("loss gap"),
-    phrase("gradient gap"),
-    phrase("update gap"),
-    phrase("closure"),
-    phrase("verdict"),
-)
+from .report import COLUMNS, OF_ESTIMATES, answer_of, of_estimate, shown_gap, subject, what_words
 
 _VERDICTS = {
     Verdict.PROVEN: phrase("proven"),
@@ -38,6 +29,7 @@ _VERDICTS = {
 def page_of(proof: Proof, command: str) -> Report:
     """Return the page of a proof, or of an estimate; `command` is the command line that it shows."""
     chunks = Chunks()
+    columns = (*COLUMNS, *OF_ESTIMATES) if proof.is_estimate else COLUMNS
     rows = tuple(_rows(proof))
     study = proof.study
     comparison = study.steps[0].comparison
@@ -53,7 +45,7 @@ def page_of(proof: Proof, command: str) -> Report:
         tables=(
             TableSet(
                 phrase("estimated runs") if proof.is_estimate else phrase("runs of the training"),
-                chunks.add(Table(_COLUMNS, rows)),
+                chunks.add(Table(columns, rows)),
                 len(rows),
             ),
         ),
@@ -66,11 +58,12 @@ def _side(path: Path, dump: Dump) -> Side:
 
 
 def _rows(proof: Proof) -> Iterator[tuple[float | Words | None, ...]]:
-    yield phrase("none"), *_numbers(proof.gap), None, None
+    yield phrase("none"), *_numbers(proof.gap), None, None, *(None for _ in OF_ESTIMATES if proof.is_estimate)
     for trial in proof.trials:
         name = phrase("{name}: {what}", name=subject(trial), what=what_words(trial))
         closed = f"{trial.closed:.0%}" if trial.is_judged and isfinite(trial.closed) else None
-        yield name, *_numbers(shown_gap(trial)), closed, None if trial.is_halving else _VERDICTS[trial.verdict]
+        verdict = None if trial.is_halving else _VERDICTS[trial.verdict]
+        yield name, *_numbers(shown_gap(trial)), closed, verdict, *of_estimate(trial)
 
 
 def _numbers(gap: RunGap) -> tuple[float | None, ...]:

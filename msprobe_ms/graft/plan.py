@@ -35,11 +35,14 @@ class Graft:
     values : names of calls with direction, and places in them, `output.0`; `output` is all outputs, `*` all.
     parameters : names of parameters, whose values are written at the start of a step.
     steps : the steps in which it grafts; None for all.
+    missing : names of parameters that only replaced calls of the golden take, so that they do not matter to the
+        training: a gap counts their gradients and updates as replaced.
     """
 
     values: frozenset[tuple[str, str]] = frozenset()
     parameters: frozenset[str] = frozenset()
     steps: frozenset[int] | None = None
+    missing: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.values or self.parameters)

@@ -34,6 +34,7 @@ from msprobe.store.record import OUTPUT, Dump
 
 from .gap import BIT_EQUAL, Floor, FloorSource, RunGap, closure, closure_of_largest, gap_of, is_bit_equal
 from .hypotheses import (
+    Family,
     FindingKey,
     Hypothesis,
     calls_graft,
@@ -46,7 +47,7 @@ from .hypotheses import (
     of_call,
     what_of,
 )
-from .plan import Graft, plan_of
+from .plan import EVERY, OUTPUTS, Graft, plan_of
 from .propagate import Stop
 from .runs import Step, Study
 
@@ -169,6 +170,7 @@ class Proof:
     runs : the number of runs.
     is_estimate : whether the runs are estimates, without the training.
     is_exhausted : whether the budget ended the search.
+    untested : calls that the user named and that were not tested, because no gap was left.
     deviating : how many results before the first graft of the first run differ from those of the target.
     """
 
@@ -181,6 +183,7 @@ class Proof:
     is_exhausted: bool = False
     deviating: int = 0
     is_estimate: bool = False
+    untested: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -238,6 +241,7 @@ class _Search:
     gaps: list[RunGap] = field(default_factory=list)  # before each kept graft, and after the last one
     runs: int = 0
     deviating: int = 0
+    untested: tuple[str, ...] = ()
 
     def run(self, grafts: Sequence[Graft], what: str) -> Run:
         """Run with grafts; raise a BudgetError if no run is left."""
@@ -254,6 +258,13 @@ class _Search:
             self.floor = BIT_EQUAL  # a finding at the first call leaves nothing before it that could show this
         return done
 
+    def raise_floor(self, done: Run, hypothesis: Hypothesis) -> None:
+        """Raise the noise floor by a run with a graft in which the comparison finds nothing else."""
+        settled = self.settled | hypothesis.settles
+        left = (each for _, each in done.study.findings if key_of(each) not in settled)
+        if not self.is_estimate and all(each.name in hypothesis.covers or self.is_covered(each) for each in left):
+            self.floor = self.floor.raised(done.gap)
+
     @property
     def is_explained(self) -> bool:
         """Return whether the estimates that were kept leave nothing but errors of the replay."""
@@ -264,6 +275,10 @@ class _Search:
     def settled(self) -> set[FindingKey]:
         """Return the findings that the grafts explain that were kept."""
         return {key for at in self.kept for key in self.trials[at].hypothesis.settles}
+
+    def is_covered(self, finding: Divergence) -> bool:
+        """Return whether a finding is at a call of a region that was replaced as a whole."""
+        return any(finding.name in self.trials[at].hypothesis.covers for at in self.kept)
 
     @property
     def grafts(self) -> list[Graft]:
@@ -287,7 +302,7 @@ def prove(
 
     def execute(grafts: Sequence[Graft], what: str) -> Run:
         found = compare(train(plan_of(study, grafts), what))
-        return Run(found, gap_of(found))
+        return Run(found, gap_of(found, {name for graft in grafts for name in graft.missing}))
 
     gap = gap_of(study)
     search = _Search(study, floor, execute, budget, gaps=[gap])
@@ -333,13 +348,15 @@ def _searched(search: _Search, given: Sequence[Hypothesis]) -> Proof:
         is_exhausted,
         search.deviating,
         search.is_estimate,
+        search.untested,
     )
 
 
 def _test(search: _Search, given: Sequence[Hypothesis]) -> None:
     """Test hypotheses one after the other; the grafts of proven ones are kept."""
-    for hypothesis in given:
+    for number, hypothesis in enumerate(given):
         if search.gaps[-1].is_noise(search.floor):
+            search.untested = tuple(one.name for one in given[number:])
             return
         before = search.gaps[-1]
         done = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
@@ -387,14 +404,19 @@ def _round(search: _Search, current: Study) -> Study | None:
     for number, (step, finding) in enumerate(_tried(search, current)):
         later = [each.step for each in current.steps if each.step >= step.step]
         resolved: list[tuple[int, Study]] = []
-        families = {family_of(search.trials[at].hypothesis.finding) for at in search.kept}
+        families: dict[Family, str] = {}
+        for at in search.kept:
+            families.setdefault(family_of(search.trials[at].hypothesis.finding), search.trials[at].hypothesis.name)
         for hypothesis in hypotheses(step, finding, later, families):
             done = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
+            search.raise_floor(done, hypothesis)
             trial = _trial(hypothesis, before, done, search.floor)
             search.trials.append(trial.judged(trial.closed, 0.0))
+            if before.is_noise(search.floor):  # as this run has shown
+                return done.study
             if trial.explains or (trial.is_judged and _is_resolved(search, done.study, hypothesis)):
                 resolved.append((len(search.trials) - 1, done.study))
-            if trial.explains or (resolved and trial.closed >= CONTRIBUTES):
+            if trial.explains or (resolved and trial.closed >= CONTRIBUTES) or _is_shown(search, done, hypothesis):
                 break
         if resolved:  # that which closes most; of several faults one may close nothing alone
             at, found = max(resolved, key=lambda one: search.trials[one[0]].closed)
@@ -417,7 +439,7 @@ def _tried(search: _Search, current: Study) -> Iterator[tuple[Step, Divergence]]
     for step, finding in current.findings:
         if number == _MAX_FINDINGS:
             return
-        if key_of(finding) not in known:
+        if key_of(finding) not in known and not search.is_covered(finding):
             known.add(key_of(finding))
             number += 1
             yield step, finding
@@ -436,8 +458,24 @@ def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
     if its_step is None or not (search.is_estimate or is_in_place(its_step, hypothesis.graft)):
         return False
     return all(
-        (step.step, step.rank, finding.at) > place or key_of(finding) in settled for step, finding in found.findings
+        (step.step, step.rank, finding.at) > place
+        or key_of(finding) in settled
+        or finding.name in hypothesis.covers
+        or search.is_covered(finding)
+        for step, finding in found.findings
     )
+
+
+def _is_shown(search: _Search, done: Run, hypothesis: Hypothesis) -> bool:
+    """Return whether the call of a finding gives the golden's results as soon as it takes the golden's inputs or
+    parameters: that is the cause, even if of several faults it closes nothing alone."""
+    key = key_of(hypothesis.finding)
+    is_replaced = any(
+        name == key[0] and place.partition(".")[0] in (OUTPUTS, EVERY) for name, place in hypothesis.graft.values
+    )
+    if search.is_estimate or is_replaced or any(key_of(finding) == key for _, finding in done.study.findings):
+        return False
+    return _is_resolved(search, done.study, hypothesis)
 
 
 def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergence, *, is_first: bool) -> float | None:
@@ -455,6 +493,7 @@ def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergen
 def _halved(search: _Search, current: Study) -> Study | None:
     """Find the first call up to which grafting all calls closes the gap, and keep its graft if that alone does."""
     left = [each for each in current.findings if key_of(each[1]) not in search.settled]
+    left = [each for each in left if not search.is_covered(each[1])]
     left += search.study.findings  # if none is left, the rest of the gap begins at a call that has none
     step, finding = next(iter(left), (None, None))
     calls = [] if step is None else differing_calls(step)

@@ -24,6 +24,7 @@ FLOORS: Mapping[FloorSource, str] = {
     FloorSource.REPEATED: "noise floor: the gap of the repeated golden run",
     FloorSource.REPLAY: "noise floor: the gap of replayed calls without a graft",
     FloorSource.MODEL: "noise floor: the error of gradients and updates that a comparison accepts",
+    FloorSource.JUDGED: "noise floor: twice the gap of a run in which the comparison finds nothing",
 }
 """Notes on the source of the noise floor."""
 
@@ -101,7 +102,7 @@ def _causes(proof: Proof) -> Words:
 def subject(trial: Trial) -> Words:
     """Return the call or parameter that a graft is about."""
     hypothesis = trial.hypothesis
-    if hypothesis.graft.parameters:
+    if hypothesis.graft.parameters and not hypothesis.graft.values:
         return names_phrase(sorted(hypothesis.graft.parameters), 1)
     if hypothesis.number > 1 and not trial.is_halving:
         return phrase("{listed} and {number} more", listed=hypothesis.name, number=hypothesis.number - 1)
@@ -119,13 +120,15 @@ def _cause(trial: Trial) -> Finding:
     text = kind.sentence(what=what_words(trial), **fields)
     place = divergence.as_finding(hypothesis.step.step, hypothesis.step.rank, "").place
     fields |= {"what": [each.value for each in hypothesis.what], "gap": shown_gap(trial).measures}
+    others = [name for name in hypothesis.covers if name != hypothesis.name]
+    fields["covers"] = others
+    found_by = full_phrase(divergence) if hypothesis.found_by is FoundBy.FINDING else _FOUND_BY[hypothesis.found_by]
+    covers = phrase("the region that was replaced also has {names}", names=names_phrase(others))
     return Finding(
         kind,
         place,
         text,
-        evidence=(
-            full_phrase(divergence) if hypothesis.found_by is FoundBy.FINDING else _FOUND_BY[hypothesis.found_by],
-        ),
+        evidence=(found_by, covers) if others else (found_by,),
         fields=fields,
         later_calls=max(divergence.receivers, 0),
         certainty=_CERTAINTY.get(trial.verdict, "likely"),
@@ -173,6 +176,8 @@ def _notes(proof: Proof) -> Iterator[Words]:
             "that was collected, or is not deterministic",
             number=proof.deviating,
         )
+    if proof.untested:
+        yield phrase("not tested, because no gap is left: {names}", names=names_phrase(proof.untested))
     if proof.is_estimate and proof.trials:
         yield from _notes_on_estimate(proof)
 
@@ -221,8 +226,15 @@ def _number(value: float | None) -> str:
 
 # ---- the console ----------------------------------------------------------------------------------------------------
 
-_COLUMNS = ("graft", "loss gap", "gradient gap", "update gap", "closure", "verdict")
-_OF_ESTIMATES = ("replayed", "reached")
+COLUMNS = (
+    phrase("graft"),
+    phrase("loss gap"),
+    phrase("gradient gap"),
+    phrase("update gap"),
+    phrase("closure"),
+    phrase("verdict"),
+)
+OF_ESTIMATES = (phrase("replayed"), phrase("reached"))
 """Columns of estimates: the number of replayed calls, and the number of losses and gradients that were reached."""
 
 
@@ -244,24 +256,25 @@ def lines(proof: Proof) -> Iterator[str]:
 
 def table(proof: Proof) -> Iterator[str]:
     """Return the rows of the table of all runs, with its head."""
-    more = _OF_ESTIMATES if proof.is_estimate else ()
-    rows = [(*_COLUMNS, *more), ("none", *_numbers(proof.gap), "", "", *("" for _ in more))]
+    more = OF_ESTIMATES if proof.is_estimate else ()
+    rows = [tuple(map(str, (*COLUMNS, *more))), ("none", *_numbers(proof.gap), "", "", *("" for _ in more))]
     for trial in proof.trials:
         closed = f"{trial.closed:.0%}" if trial.is_judged and isfinite(trial.closed) else "-"
         verdict = "" if trial.is_halving else trial.verdict.value
-        row = (f"{subject(trial)}: {what_words(trial)}", *_numbers(shown_gap(trial)), closed, verdict)
-        rows.append((*row, *_of_estimate(trial)))
+        of_run = (f"{subject(trial)}: {what_words(trial)}", *_numbers(shown_gap(trial)), closed, verdict)
+        rows.append((*of_run, *map(str, of_estimate(trial))))
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         yield terminal_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _of_estimate(trial: Trial) -> tuple[str, ...]:
+def of_estimate(trial: Trial) -> tuple[()] | tuple[int, Words]:
+    """Return the values of the columns of estimates; none if the training was run."""
     found = trial.estimate
     if found is None:
         return ()
     reached, every = (losses + gradients for losses, gradients in zip(found.losses, found.gradients, strict=True))
-    return str(found.replayed), f"{reached} of {every}"
+    return found.replayed, phrase("{reached} of {every}", reached=reached, every=every)
 
 
 def _numbers(gap: RunGap) -> tuple[str, str, str]:
@@ -293,6 +306,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
     found = {
         "name": hypothesis.name,
         "number": hypothesis.number,
+        "covers": list(hypothesis.covers),
         "what": [each.value for each in hypothesis.what],
         "step": hypothesis.step.step,
         "finding": hypothesis.finding.kind.code,

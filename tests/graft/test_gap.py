@@ -61,6 +61,13 @@ def test_a_gradient_that_one_side_does_not_have_is_zero(study):
     assert gap_of(study(target, GOLDEN)).gradients == pytest.approx(4 / 5)
 
 
+def test_gradients_and_updates_of_a_parameter_of_a_replaced_region_are_the_golden_s(study):
+    target = GOLDEN | {"gradients": [{"weight": [3.0, 0.0]}, {}]}
+    target["weights"] = [{"weight": [1.0, 1.0]}, {"weight": [1.0, 1.0]}]
+    assert gap_of(study(target, GOLDEN), {"fc.weight"}) == RunGap(0.0, 0.0, 0.0)
+    assert gap_of(study(target, GOLDEN), {"weight"}) == RunGap(0.0, pytest.approx(4 / 5), 1.0)
+
+
 def test_updates_are_differences_between_steps(study):
     target = GOLDEN | {"weights": [{"weight": [2.0, 1.0]}, {"weight": [3.0, 3.0]}]}
     # golden moves by (0, 2), the target by (1, 2)

@@ -117,3 +117,53 @@ def test_all_calls_of_a_line_that_is_executed_again_are_grafted_last(tmp_path):
     assert {name for name, _ in found[0].graft.values} == {"Functional.add.0.forward"}
     assert {name for name, _ in found[-1].graft.values} == {f"Functional.add.{n}.forward" for n in range(3)}
     assert found[-1].number == 3
+
+
+def write_layers(run, is_swapped):
+    """Two layers that run the same line of code, `relu(norm(x))`; swapped, `norm(relu(x))`. Then a call that takes the
+    result. The values are made up: all differ between the two orders, except for the first input."""
+    folder = run / "step0" / "rank0"
+    data, origin, shift = {}, "leaf", 100.0 if is_swapped else 0.0
+    value = [1.0, -2.0]
+    for number in range(2):
+        scale = f"Functional.mul.{number}.forward"
+        data[scale] = {
+            "input_args": [record(folder, f"{scale}.input.0", value, **{"from": origin})],
+            "output": [record(folder, f"{scale}.output.0", [each * 2 for each in value])],
+        }
+        value, origin = [each * 2 for each in value], f"call {scale}.output.0"
+        order = ("relu", "layer_norm") if is_swapped else ("layer_norm", "relu")
+        for at, function in enumerate(order):
+            name = f"Functional.{function}.{number}.forward"
+            made = [each + 10 * (at + 1) + shift for each in value]
+            data[name] = {
+                "input_args": [record(folder, f"{name}.input.0", value, **{"from": origin})],
+                "output": [record(folder, f"{name}.output.0", made)],
+            }
+            value, origin = made, f"call {name}.output.0"
+    total = "Functional.sum.0.forward"
+    data[total] = {
+        "input_args": [record(folder, f"{total}.input.0", value, **{"from": origin})],
+        "output": [record(folder, f"{total}.output.0", sum(value))],
+    }
+    head = {"task": "tensor", "level": "L1", "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
+    (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": 0, "rank": 0}, "data": data}))
+    (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
+    lines = {name: {"mul": 6, "sum": 9}.get(name.split(".")[1], 7) for name in data}
+    stacks = [[[name], [f"File /home/user/net.py, line {line}, in construct, \n code"]] for name, line in lines.items()]
+    (folder / "stack.json").write_text(json.dumps(dict(enumerate(stacks))))
+    return run
+
+
+@pytest.mark.always
+def test_calls_in_another_order_are_replaced_in_all_layers_that_run_the_same_line(tmp_path):
+    study = studied(write_layers(tmp_path / "target", True), write_layers(tmp_path / "golden", False))
+    step, finding = next(study.findings)
+    assert finding.line == 7
+    first = hypotheses(step, finding, [0])[0]
+    both = {f"Functional.{function}.{number}.forward" for function in ("relu", "layer_norm") for number in (0, 1)}
+    assert set(first.covers) == both
+    assert first.number == 4
+    # What leaves the two regions: the input of the second layer's first call, and that of the call after both.
+    forward = {("Functional.mul.1.forward", "input.0"), ("Functional.sum.0.forward", "input.0")}
+    assert {value for value in first.graft.values if value[0].endswith("forward")} == forward

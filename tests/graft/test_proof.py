@@ -193,6 +193,15 @@ def test_a_named_call_that_closes_nothing_has_no_effect_and_the_next_is_tested(t
     assert [trial.verdict for trial in found.trials] == [Verdict.NO_EFFECT, Verdict.PROVEN]
 
 
+def test_a_named_call_that_is_not_tested_because_no_gap_is_left_is_listed(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    target = write_run(tmp_path / "target", **SMALL | LOSS)
+    names = ["Functional.mse_loss.0.forward", "Module.fc.Linear.forward.0"]
+    found = proof_of_calls(target, golden, [golden, target], names)
+    assert (len(found.trials), found.untested) == (1, ("Module.fc.Linear.forward.0",))
+    assert "not tested, because no gap is left: Module.fc.Linear.forward.0" in "\n".join(lines(found))
+
+
 @pytest.mark.parametrize(("name", "words"), [("mse", "did you mean"), ("Torch.conv2d.0", "there are|did you mean")])
 def test_a_name_that_no_call_has_is_refused(tmp_path, name, words):
     golden = write_run(tmp_path / "golden", **SMALL)
@@ -212,3 +221,42 @@ def test_a_graft_without_which_nothing_remains_is_not_kept(tmp_path):
     found = prove(study, floor_of(study), lambda plan, what: next(left), lambda run: studied(run, golden), 8)
     assert [(trial.hypothesis.name, trial.share) for trial in found.kept] == [("Functional.mse_loss.0.forward", 1.0)]
     assert [trial.verdict for trial in found.trials] == [Verdict.NO_EFFECT, Verdict.PROVEN]
+
+
+COARSE = Floor(1e-4, 1e-4, 1e-2, FloorSource.MODEL, most=0.1)
+"""The floor of a pair of which one side computes in TF32."""
+
+
+def of_rounding(run, part, golden):
+    """The study of a run whose gradients differ by `part` of their norm, which is 5, without what the comparison finds:
+    these few calls tell it nothing of the precision."""
+    gradients = [{"weight": [3.0, 5 * part]}, {"weight": [0.0, 4.0]}]
+    write_run(run, **SMALL | {"output": (1.0, 2.0001), "gradients": gradients})
+    study = studied(run, golden)
+    nothing = (replace(one.result, located=replace(one.result.located, findings=())) for one in study.steps)
+    return replace(
+        study, steps=tuple(replace(one, result=each) for one, each in zip(study.steps, nothing, strict=True))
+    )
+
+
+@pytest.mark.parametrize(("part", "closed"), [(0.02, 1.0), (0.2, 1 - (0.2 - 0.1) / (0.5 - 0.1))])
+def test_a_run_without_findings_shows_the_noise_of_a_coarser_precision(tmp_path, part, closed):
+    """Twice its gap, but at most the noise of that precision."""
+    golden = write_run(tmp_path / "golden", **SMALL)
+    output = {"output": (1.0, 4.0), "gradients": [{"weight": [3.0, 2.5]}, {"weight": [0.0, 4.0]}]}
+    study = studied(write_run(tmp_path / "target", **SMALL | output), golden)
+    left = of_rounding(tmp_path / "left", part, golden)
+    found = prove(study, COARSE, lambda plan, what: left.target, lambda run: left, 1)
+    assert found.floor.source is FloorSource.JUDGED
+    assert found.floor.gradients == pytest.approx(min(0.1, 2 * part))
+    assert found.trials[0].closed == pytest.approx(closed)
+
+
+def test_a_gap_as_small_as_that_of_a_run_without_findings_is_noise(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    output = {"output": (1.0, 4.0), "gradients": [{"weight": [3.0, 0.2]}, {"weight": [0.0, 4.0]}]}
+    study = studied(write_run(tmp_path / "target", **SMALL | output), golden)
+    left = of_rounding(tmp_path / "left", 0.03, golden)
+    found = prove(study, COARSE, lambda plan, what: left.target, lambda run: left, 8)
+    assert (found.is_clean, found.runs, exit_code(found)) == (True, 1, 0)
+    assert "twice the gap of a run in which the comparison finds nothing" in "\n".join(lines(found))
