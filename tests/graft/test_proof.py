@@ -239,6 +239,7 @@ def of_rounding(run, part, golden):
     )
 
 
+@pytest.mark.always
 @pytest.mark.parametrize(("part", "closed"), [(0.02, 1.0), (0.2, 1 - (0.2 - 0.1) / (0.5 - 0.1))])
 def test_a_run_without_findings_shows_the_noise_of_a_coarser_precision(tmp_path, part, closed):
     """Twice its gap, but at most the noise of that precision."""
@@ -250,6 +251,15 @@ def test_a_run_without_findings_shows_the_noise_of_a_coarser_precision(tmp_path,
     assert found.floor.source is FloorSource.JUDGED
     assert found.floor.gradients == pytest.approx(min(0.1, 2 * part))
     assert found.trials[0].closed == pytest.approx(closed)
+
+
+@pytest.mark.always
+def test_a_run_with_another_finding_shows_no_noise(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    study = studied(write_run(tmp_path / "target", **SMALL | OUTPUT | LOSS), golden)
+    left = write_run(tmp_path / "left", **SMALL | {"output": (1.0, 2.0001)} | LOSS)
+    found = prove(study, COARSE, lambda plan, what: left, lambda run: studied(run, golden), 1)
+    assert found.floor == COARSE
 
 
 def test_a_gap_as_small_as_that_of_a_run_without_findings_is_noise(tmp_path):
