@@ -34,9 +34,9 @@ from msprobe.checks.invariants.rows import (
 )
 from msprobe.compare.core.noise import ROUNDING, KernelPrecision
 from msprobe.compare.core.standard import canonical
-from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.updates.tracks import parameter_pairs
+from msprobe.compare.updates.tracks import ParameterPair, parameter_pairs
 from msprobe.mapping.transform import parse
 from msprobe.store.reader import load_tensor
 from msprobe.store.record import Dump
@@ -377,7 +377,7 @@ def _parameters(step: Step, names: Iterable[Mapping[str, Any]]) -> Iterator[_Par
     else those of the same name."""
     mine, theirs = names
     used: tuple[set[str], set[str]] = set(), set()
-    for pair in parameter_pairs(step.comparison):
+    for pair in consistent_pairs(step.comparison)[0]:
         if pair.target in mine and pair.golden in theirs:
             yield _Parameter(pair.target, pair.golden, (pair.target_view, pair.golden_view))
             used[0].add(pair.target)
@@ -390,6 +390,20 @@ def _parameters(step: Step, names: Iterable[Mapping[str, Any]]) -> Iterator[_Par
     for name in theirs:
         if name not in used[1]:
             yield _Parameter("", name)
+
+
+def consistent_pairs(comparison: Comparison) -> tuple[list[ParameterPair], list[ParameterPair]]:
+    """Return the pairs of parameters of a comparison, and those of a parameter that is paired with another one already:
+    a call that takes it instead, by mistake. Pairs with the same name on both sides go first."""
+    every = parameter_pairs(comparison)
+    used: tuple[set[str], set[str]] = set(), set()
+    kept = set()
+    for pair in sorted(every, key=lambda one: one.target != one.golden):
+        if pair.is_part or not (pair.target in used[0] or pair.golden in used[1]):
+            kept.add(id(pair))
+            used[0].add(pair.target)
+            used[1].add(pair.golden)
+    return [pair for pair in every if id(pair) in kept], [pair for pair in every if id(pair) not in kept]
 
 
 def _add(found: _Distance, arrays: list[NDArray[Any] | None], one: _Parameter) -> bool:

@@ -2,7 +2,8 @@
 
 - a forward call that computes differently, another precision, random numbers, a value that is not a tensor: the outputs
   and the input gradients of the call
-- a backward call: its input gradients; gradients of a module's own parameters: those of the calls inside
+- a backward call: its input gradients, after the region around calls of the target that let no gradient through;
+  gradients of a module's own parameters: those of the calls inside
 - run inputs, and an argument that is a tensor: all tensors that no recorded call returned and that differ, then this
   tensor alone, at all calls that take it
 - code between two calls: the tensor at all calls that take it, and the gradient that arrives where it was made
@@ -25,6 +26,7 @@ from msprobe.base import names
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
 from msprobe.compare.dataflow.events import Event
+from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.locate.find import cell_of
@@ -43,6 +45,7 @@ from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.store.record import INPUT, PARAMETERS
 from msprobe.store.stacks_and_construct import Line, user_line
 
+from .gap import consistent_pairs
 from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_sum, place_of
 from .runs import Step, Study
 
@@ -321,6 +324,8 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     evidence = finding.evidence
     event = step.events[finding.at]
     name = _called(step, event)
+    if isinstance(evidence, Parameters) and (exchanged := _calls_with_another_parameter(step, name)):
+        yield exchanged
     if isinstance(evidence, Parameters | Updated):
         yield from map(_Proposal, _of_parameters(step, evidence, later))
         return
@@ -360,6 +365,8 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         yield _Proposal(Graft(frozenset({(name, EVERY)})))
         return
     if event.direction == "backward":
+        if cut := _cutting_calls(step):
+            yield _region(step, cut)
         yield _Proposal(Graft(frozenset(_gradients(step, name))))
     if isinstance(evidence, Unclear) and event.direction == "forward":
         yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))
@@ -488,6 +495,23 @@ def _of_parameters(step: Step, evidence: Parameters | Updated, later: Sequence[i
     yield Graft(parameters=frozenset(counterparts(step).parameters), steps=frozenset(later))
 
 
+def _calls_with_another_parameter(step: Step, wanted: str) -> _Proposal | None:
+    """Return the graft of all calls that take another parameter than those of the golden, and of these parameters; None
+    if `wanted` is none of these calls."""
+    comparison, pairs = step.comparison, step.comparison.pairs
+    consistent, exchanged = consistent_pairs(comparison)
+    counterpart = {pair.golden: pair.target for pair in consistent}
+    by_row = {row: _called(step, event) for event in step.events for row in event.rows}
+    calls, parameters = [], set()
+    for pair in exchanged:
+        calls += [by_row[row] for row in pair.rows if pairs.are_tensors(row) and by_row.get(row)]
+        parameters |= {pair.target, counterpart.get(pair.golden, pair.golden)}
+    if wanted not in calls:
+        return None
+    values = calls_graft(step, calls).values
+    return _Proposal(Graft(values, frozenset(parameters), missing=frozenset(parameters)), tuple(dict.fromkeys(calls)))
+
+
 _OUTSIDE = frozenset({"leaf", "unknown"})
 """Origins of data and constants, which no recorded call returns and which are no parameters."""
 
@@ -575,6 +599,23 @@ _MAX_REWIRED = 8
 """Calls whose order may differ for one hypothesis."""
 
 
+def _cutting_calls(step: Step) -> list[Event]:
+    """Return the forward calls that only the target makes and through which no gradient flows, although one flows
+    through a call that returns what they take: such as `stop_gradient`."""
+    dump, calls, _ = step.comparison.sides["target"]
+    graph, found = step.graphs["target"], []
+    for event in step.events:
+        call = int(calls[event.place])
+        if event.is_matched or event.side != "target" or event.direction != "forward" or call < 0:
+            continue
+        if dump.counterpart(call, "backward") >= 0:
+            continue
+        origins = (graph.origin(row) for row in graph.inputs(call))
+        if any(kind == "call" and dump.counterpart(graph.call_of[made], "backward") >= 0 for kind, made in origins):
+            found.append(event)
+    return found
+
+
 def _block(step: Step, event: Event) -> list[Event]:
     """Return the calls of one run only that surround an event, up to the next calls of both runs."""
     first = last = event.at
@@ -610,30 +651,51 @@ def _region(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -> 
     values |= {value for value in _inputs(step, comes_from_region) if value[0] not in own}
     for side in sides:
         for call in inside[side] | backward[side]:
-            for row in graphs[side].inputs(call):
+            for row in graphs[side].inputs(call) if _returns_floats(graphs[side], call) else ():
                 kind, made = graphs[side].origin(row)
                 if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
                     values |= set(_incoming(step, side, producer))
     for name in own - {""}:  # the gradients of parameters inside
         values |= set(_gradients(step, names.counterpart(name, "backward")))
-    missing = _missing_parameters(step, inside["golden"])
+    missing, still = _parameters_of_region(step, inside["golden"], backward["golden"])
     covered = {event.at for event in block} | _on_the_way(step, taken) | _cells_on_the_lines(step, block)
     covers = tuple(step.events[at].called for at in sorted(covered))
-    return _Proposal(Graft(frozenset(values), missing=missing), calls, covers)
+    return _Proposal(Graft(frozenset(values), still, missing=missing | still), calls, covers)
 
 
-def _missing_parameters(step: Step, golden_calls: Set[int]) -> frozenset[str]:
-    """Return the parameters that of the golden only these calls take, and of the target none."""
-    taken: dict[str, dict[str, set[int]]] = {}
-    for side, (dump, _, _) in step.comparison.sides.items():
-        of_side = taken[side] = {}
-        for call, name in enumerate(dump.names):
-            if name.direction == "forward":
-                for row in dump.columns.tensors(call, PARAMETERS):
-                    of_side.setdefault(dump.parameter_name(row), set()).add(call)
-    return frozenset(
-        name for name, calls in taken["golden"].items() if calls <= golden_calls and name not in taken["target"]
-    )
+def _returns_floats(graph: Graph, call: int) -> bool:
+    """Return whether a result of a forward call is a floating-point tensor, through which a gradient may flow."""
+    return any("float" in graph.columns.dtype(row) for row in graph.outputs(call))
+
+
+def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the parameters that of the golden only the calls `inside` take, and of the target none; and those that get
+    their gradients only from these calls and from the backward of the calls `backward`, by the names of the target."""
+    golden, target = (_users_of_parameters(step, side) for side in ("golden", "target"))
+    unused = frozenset(name for name, calls in golden.items() if calls <= inside and name not in target)
+    dump = step.comparison.golden
+    paired = {pair.golden: pair.target for pair in parameter_pairs(step.comparison)}
+    still = set()
+    for name, calls in golden.items():
+        differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}
+        if name in paired and differentiated and differentiated & backward and differentiated <= backward | inside:
+            still.add(paired[name])
+    return unused, frozenset(still)
+
+
+def _users_of_parameters(step: Step, side: str) -> dict[str, set[int]]:
+    """Return by parameter the forward calls of a side that take it, innermost ones and cells."""
+    dump, graph = step.comparison.sides[side].dump, step.graphs[side]
+    found: dict[str, set[int]] = {}
+    for call, name in enumerate(dump.names):
+        if name.direction != "forward":
+            continue
+        for row in dump.columns.tensors(call, PARAMETERS):
+            found.setdefault(dump.parameter_name(row), set()).add(call)
+        for row in graph.inputs(call):
+            if graph.origin(row)[0] == "parameter":
+                found.setdefault(graph.source(row).text, set()).add(call)
+    return found
 
 
 def _on_the_way(step: Step, taken: Mapping[str, Sequence[int]]) -> set[int]:

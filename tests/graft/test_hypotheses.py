@@ -77,6 +77,19 @@ def test_the_calls_that_differ_are_in_execution_order(of):
     }
 
 
+def write(run, data, lines):
+    """A dump of one step with these records; `lines` are the lines of code by function."""
+    folder = run / "step0" / "rank0"
+    head = {"task": "tensor", "level": "L1", "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
+    (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": 0, "rank": 0}, "data": data}))
+    (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
+    stacks = [
+        [[name], [f"File /home/user/net.py, line {lines[name.split('.')[1]]}, in construct, \n code"]] for name in data
+    ]
+    (folder / "stack.json").write_text(json.dumps(dict(enumerate(stacks))))
+    return run
+
+
 def write_loop(run, is_swapped):
     """Three steps of a loop: each splits the state of the last one, and adds its second half to its first; swapped, the
     first one twice."""
@@ -99,13 +112,7 @@ def write_loop(run, is_swapped):
             "output": [record(folder, f"{add}.output.0", total)],
         }
         state, origin = [*total, *second], "unknown"
-    head = {"task": "tensor", "level": "L1", "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
-    (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": 0, "rank": 0}, "data": data}))
-    (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
-    lines = {name: 7 if "add" in name else 6 for name in data}
-    stacks = [[[name], [f"File /home/user/net.py, line {line}, in construct, \n code"]] for name, line in lines.items()]
-    (folder / "stack.json").write_text(json.dumps(dict(enumerate(stacks))))
-    return run
+    return write(run, data, {"add": 7, "split": 6})
 
 
 @pytest.mark.always
@@ -146,13 +153,7 @@ def write_layers(run, is_swapped):
         "input_args": [record(folder, f"{total}.input.0", value, **{"from": origin})],
         "output": [record(folder, f"{total}.output.0", sum(value))],
     }
-    head = {"task": "tensor", "level": "L1", "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
-    (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": 0, "rank": 0}, "data": data}))
-    (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
-    lines = {name: {"mul": 6, "sum": 9}.get(name.split(".")[1], 7) for name in data}
-    stacks = [[[name], [f"File /home/user/net.py, line {line}, in construct, \n code"]] for name, line in lines.items()]
-    (folder / "stack.json").write_text(json.dumps(dict(enumerate(stacks))))
-    return run
+    return write(run, data, {"mul": 6, "sum": 9, "relu": 7, "layer_norm": 7})
 
 
 @pytest.mark.always
@@ -167,3 +168,72 @@ def test_calls_in_another_order_are_replaced_in_all_layers_that_run_the_same_lin
     # What leaves the two regions: the input of the second layer's first call, and that of the call after both.
     forward = {("Functional.mul.1.forward", "input.0"), ("Functional.sum.0.forward", "input.0")}
     assert {value for value in first.graft.values if value[0].endswith("forward")} == forward
+
+
+def write_cut(run, is_cut):
+    """Two layers; cut, `stop_gradient` is between them, so that the first one has no backward."""
+    folder, data, value, origin = run / "step0" / "rank0", {}, [1.0, 2.0], "leaf"
+    for number in range(2):
+        name, weight = f"Functional.mul.{number}.forward", [3.0, 4.0 + number]
+        made = [a * b for a, b in zip(value, weight, strict=True)]
+        of_weight = {"from": f"parameter net.weight{number}"}
+        data[name] = {
+            "input_args": [
+                record(folder, f"{name}.input.0", value, **{"from": origin}),
+                record(folder, f"{name}.input.1", weight, **of_weight),
+            ],
+            "output": [record(folder, f"{name}.output.0", made)],
+        }
+        value, origin = made, f"call {name}.output.0"
+        if is_cut and number == 0:
+            stop = "Functional.stop_gradient.0.forward"
+            data[stop] = {
+                "input_args": [record(folder, f"{stop}.input.0", value, **{"from": origin})],
+                "output": [record(folder, f"{stop}.output.0", value)],
+            }
+            origin = f"call {stop}.output.0"
+    for number in (1,) if is_cut else (1, 0):
+        name = f"Functional.mul.{number}.backward"
+        gradient = [1.0, 1.0] if number else [3.0, 5.0]
+        data[name] = {
+            "input": [record(folder, f"{name}.input.0", gradient)],
+            "output": [record(folder, f"{name}.output.{at}", [a * (2 + at) for a in gradient]) for at in (0, 1)],
+        }
+    return write(run, data, {"mul": 6, "stop_gradient": 7})
+
+
+@pytest.mark.always
+def test_where_the_target_computes_no_gradient_those_of_the_parameters_count_as_replaced(tmp_path):
+    study = studied(write_cut(tmp_path / "target", True), write_cut(tmp_path / "golden", False))
+    step, finding = next(study.findings)
+    assert finding.name == "Functional.mul.0.backward"
+    first = hypotheses(step, finding, [0])[0]
+    assert first.graft.missing == {"net.weight0"}
+    assert first.graft.parameters == {"net.weight0"}
+    assert "Functional.stop_gradient.0.forward" not in {name for name, _ in first.graft.values}
+
+
+def write_choice(run, second):
+    """Two calls with a parameter each: the first takes weight `a`, the second weight `second`; `a` and `b` differ."""
+    folder, data = run / "step0" / "rank0", {}
+    weights = {"a": [3.0, 4.0], "b": [5.0, 7.0]}
+    for number, which in enumerate(("a", second)):
+        name = f"Functional.mul.{number}.forward"
+        data[name] = {
+            "input_args": [
+                record(folder, f"{name}.input.0", [1.0, 2.0], **{"from": "leaf"}),
+                record(folder, f"{name}.input.1", weights[which], **{"from": f"parameter net.{which}"}),
+            ],
+            "output": [record(folder, f"{name}.output.0", [weights[which][0], 2 * weights[which][1]])],
+        }
+    return write(run, data, {"mul": 6})
+
+
+@pytest.mark.always
+def test_a_call_that_takes_another_parameter_is_grafted_with_both(tmp_path):
+    study = studied(write_choice(tmp_path / "target", "a"), write_choice(tmp_path / "golden", "b"))
+    step, finding = next(study.findings)
+    assert (finding.kind, finding.name) == (kinds.PARAMETERS, "Functional.mul.1.forward")
+    first = hypotheses(step, finding, [0])[0]
+    assert {name for name, _ in first.graft.values} == {"Functional.mul.1.forward"}
+    assert first.graft.missing == {"net.a", "net.b"}
