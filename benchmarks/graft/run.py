@@ -203,15 +203,15 @@ def wrong_table(files):
 
 
 HEAD = (
-    "Written by `python benchmarks/graft/run.py --work DIR --write`. The method was developed with these cases of the",
-    "tuning set, and those of the held-out set were run once, at its end.",
+    "Written by `python benchmarks/graft/run.py --work DIR --write`. The method was developed with the tuning set and",
+    "the first 24 pairs; the held-out set was run once, at its end.",
     "",
-    "- `Wrong` counts cases with a proven call of which none may be named.",
+    "- `Wrong` counts cases with a proven call of which none may be named, nor any call of the region that was",
+    "  replaced with it.",
     "- `recurrent-reset-missing` also proves two backward calls, whose gradient the target does not compute.",
-    "- `decoder-stop-gradient` cannot be grafted: where the target computes no gradient, none can be replaced.",
-    "- `precision`: the noise floor does not know that one side computes in bfloat16 or TF32. After a graft, what this",
-    "  rounds remains, and the cause is not proven unless its effect is ten times as large.",
-    "- Pairs: of changes of order that are planted together, the regions that have to be grafted overlap.",
+    "- `precision` is TF32 inside matrix products of the target: the noise floor is that of a run with a graft in",
+    "  which the comparison finds nothing else.",
+    "- Pairs: if both faults are in one region, the proof names the region once, and both are closed by it.",
 )
 
 

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from msprobe.base import names
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
+from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
@@ -665,7 +666,7 @@ def _region(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -> 
 
 def _returns_floats(graph: Graph, call: int) -> bool:
     """Return whether a result of a forward call is a floating-point tensor, through which a gradient may flow."""
-    return any("float" in graph.columns.dtype(row) for row in graph.outputs(call))
+    return any("float" in canonical(graph.columns.dtype(row)) for row in graph.outputs(call))
 
 
 def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> tuple[frozenset[str], frozenset[str]]:
