@@ -8,13 +8,13 @@ CELL = "Module.fc.Linear.{}.0"
 LOSS = "Functional.mse_loss.0.{}"
 
 
-def record(folder, name, array, **more):
+def record(folder, name, array, dtype="float32", **more):
     """The record of a tensor whose elements are saved."""
-    array = np.asarray(array, np.float32)
+    array = np.asarray(array, dtype)
     (folder / "dump_tensor_data").mkdir(parents=True, exist_ok=True)
     np.save(folder / "dump_tensor_data" / f"{name}.npy", array)
     wide = array.astype(np.float64)
-    made = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": list(array.shape)}
+    made = {"type": "torch.Tensor", "dtype": f"torch.{dtype}", "shape": list(array.shape)}
     made |= {"Max": float(wide.max()), "Min": float(wide.min()), "Mean": float(wide.mean())}
     return made | {"Norm": float(np.sqrt((wide * wide).sum())), "data_name": f"{name}.npy", **more}
 

@@ -237,3 +237,42 @@ def test_a_call_that_takes_another_parameter_is_grafted_with_both(tmp_path):
     first = hypotheses(step, finding, [0])[0]
     assert {name for name, _ in first.graft.values} == {"Functional.mul.1.forward"}
     assert first.graft.missing == {"net.a", "net.b"}
+
+
+def write_missing(run, missing, dtype, spelled):
+    """Three calls, of which the middle one is missing in the target; it returns tensors of a dtype, `spelled` so in the
+    dump. The last one's result is 1 higher in the golden run."""
+    folder, data = run / "step0" / "rank0", {}
+    calls = [("mul", "float32"), *([("middle", dtype)] if missing else []), ("sum", "float32")]
+    origin, value = "leaf", [1.0, 2.0]
+    for function, made in calls:
+        name = f"Functional.{function}.0.forward"
+        result = [each + (3 if missing and function == "sum" else 1) for each in value]
+        data[name] = {
+            "input_args": [record(folder, f"{name}.input.0", value, **{"from": origin})],
+            "output": [record(folder, f"{name}.output.0", result, made)],
+        }
+        if function == "middle":
+            data[name]["output"][0]["dtype"] = spelled
+        value, origin = result, f"call {name}.output.0"
+    for function, _ in reversed(calls):
+        name = f"Functional.{function}.0.backward"
+        data[name] = {
+            "input": [record(folder, f"{name}.input.0", [1.0, 1.0])],
+            "output": [record(folder, f"{name}.output.0", [1.0, 1.0])],
+        }
+    return write(run, data, {"mul": 6, "middle": 7, "sum": 8})
+
+
+@pytest.mark.always
+@pytest.mark.parametrize(
+    ("dtype", "spelled", "is_replaced"),
+    [("float32", "Float32", True), ("float32", "torch.float32", True), ("bool", "Bool", False)],
+)
+def test_the_gradient_before_a_region_is_replaced_if_one_flows_through_it(tmp_path, dtype, spelled, is_replaced):
+    runs = [write_missing(tmp_path / name, name == "golden", dtype, spelled) for name in ("target", "golden")]
+    step, finding = next(studied(*runs).findings)
+    assert finding.kind is kinds.STRUCTURE
+    values = hypotheses(step, finding, [0])[0].graft.values
+    assert ("Functional.sum.0.forward", "input.0") in values
+    assert (("Functional.mul.0.backward", "input") in values) == is_replaced
