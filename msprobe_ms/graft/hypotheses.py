@@ -7,6 +7,8 @@
 - run inputs, and an argument that is a tensor: all tensors that no recorded call returned and that differ, then this
   tensor alone, at all calls that take it
 - code between two calls: the tensor at all calls that take it, and the gradient that arrives where it was made
+- at level L0, code between two modules: the input that it returns, and the gradient that arrives at the module
+  before
 - structure: the region around the calls of one run is replaced as a whole, by everything that calls of both runs take
   from it, by the gradients that arrive at calls of both runs before it, and by those that calls of both runs in it
   return
@@ -343,6 +345,8 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         if len(calls) > 1:
             yield replace(_of_calls(step, calls), calls=tuple(calls))
     elif isinstance(evidence, Between):
+        if step.comparison.target.level == "L0" and (code := _code_between_modules(step, event, evidence)) is not None:
+            yield code
         rewired = _rewired(step, event)
         every = _of_the_same_lines(step, rewired, is_whole=len(rewired) == 1)
         for block in (every, rewired) if len(every) > len(rewired) > 1 else (every,):
@@ -575,6 +579,32 @@ def _rewired(step: Step, event: Event) -> list[Event]:
             found[producer.at] = producer
             waiting.append(producer)
     return list(found.values()) if len(found) <= _MAX_REWIRED else [event]
+
+
+def _code_between_modules(step: Step, event: Event, evidence: Between) -> _Proposal | None:
+    """Return the graft of code between modules, which level L0 does not record: of the input that it returns, and of
+    the gradient that arrives at the call before it, wherever the line of the call is executed. None if a recorded call
+    returned the input."""
+    place, graph, pairs = evidence.difference.place, step.graphs["target"], step.comparison.pairs
+    rows = [int(pairs.target_rows[row]) for row in event.rows if pairs.are_tensors(row)]
+    if any(graph.origin(row)[0] == "call" for row in rows if row >= 0 and place_of(graph.dump, row) == place):
+        return None
+    values: set[tuple[str, str]] = set()
+    calls = []
+    for each in _of_the_same_lines(step, [event], is_whole=False):
+        if each is not event and not _differs_at(step, each, place):
+            continue
+        calls.append(each.called)
+        values.add((each.called, place))
+        before = next((other for other in reversed(step.events[: each.at]) if _is_before(other, each)), None)
+        if before is not None:
+            values.add((names.counterpart(before.called, "backward"), INPUTS))
+    return _Proposal(Graft(frozenset(values)), tuple(calls) if len(calls) > 1 else ())
+
+
+def _is_before(event: Event, later: Event) -> bool:
+    """Return whether a forward call of both runs ended before another one began."""
+    return event.is_matched and event.direction == "forward" and event.key not in later.keys
 
 
 def _of_the_same_lines(step: Step, block: Sequence[Event], *, is_whole: bool) -> list[Event]:

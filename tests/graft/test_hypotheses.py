@@ -77,10 +77,10 @@ def test_the_calls_that_differ_are_in_execution_order(of):
     }
 
 
-def write(run, data, lines):
-    """A dump of one step with these records; `lines` are the lines of code by function."""
+def write(run, data, lines, level="L1"):
+    """A dump of one step with these records; `lines` are the lines of code by function, or module."""
     folder = run / "step0" / "rank0"
-    head = {"task": "tensor", "level": "L1", "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
+    head = {"task": "tensor", "level": level, "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
     (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": 0, "rank": 0}, "data": data}))
     (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
     stacks = [
@@ -276,3 +276,37 @@ def test_the_gradient_before_a_region_is_replaced_if_one_flows_through_it(tmp_pa
     values = hypotheses(step, finding, [0])[0].graft.values
     assert ("Functional.sum.0.forward", "input.0") in values
     assert (("Functional.mul.0.backward", "input") in values) == is_replaced
+
+
+def write_modules(run, shift):
+    """Two blocks at level L0, each of modules `up` and `down`, and a function between them that is not recorded."""
+    folder, data, value = run / "step0" / "rank0", {}, [1.0, 2.0]
+    for number in range(2):
+        for module in ("up", "down"):
+            name = f"Module.{module}.Linear.forward.{number}"
+            result = [each * 2 for each in value]
+            origin = "leaf" if (module, number) == ("up", 0) else "unknown"
+            data[name] = {
+                "input_args": [record(folder, f"{name}.input.0", value, **{"from": origin})],
+                "output": [record(folder, f"{name}.output.0", result)],
+            }
+            value = [each + shift for each in result] if module == "up" else result
+    for number in (1, 0):
+        for module in ("down", "up"):
+            name = f"Module.{module}.Linear.backward.{number}"
+            data[name] = {
+                "input": [record(folder, f"{name}.input.0", [1.0, 1.0])],
+                "output": [record(folder, f"{name}.output.0", [2.0, 2.0])],
+            }
+    return write(run, data, {"up": 6, "down": 7}, level="L0")
+
+
+@pytest.mark.always
+def test_code_between_modules_is_replaced_with_its_backward_in_all_blocks(tmp_path):
+    study = studied(write_modules(tmp_path / "target", 1.5), write_modules(tmp_path / "golden", 1.0))
+    step, finding = next(study.findings)
+    assert (finding.kind, finding.name) == (kinds.CODE, "Module.down.Linear.forward.0")
+    assert hypotheses(step, finding, [0])[0].graft.values == {
+        *((f"Module.down.Linear.forward.{number}", "input.0") for number in (0, 1)),
+        *((f"Module.up.Linear.backward.{number}", "input") for number in (0, 1)),
+    }
