@@ -2,8 +2,8 @@
 
 - a forward call that computes differently, another precision, random numbers, a value that is not a tensor: the outputs
   and the input gradients of the call
-- a backward call: its input gradients, after the region around calls of the target that let no gradient through;
-  gradients of a module's own parameters: those of the calls inside
+- a backward call: its input gradients, after those that arrive before calls of the target that let no gradient
+  through; gradients of a module's own parameters: those of the calls inside
 - run inputs, and an argument that is a tensor: all tensors that no recorded call returned and that differ, then this
   tensor alone, at all calls that take it
 - code between two calls: the tensor at all calls that take it, and the gradient that arrives where it was made
@@ -114,6 +114,15 @@ class Hypothesis:
     def what(self) -> tuple[What, ...]:
         """Return the kinds of values that the graft replaces."""
         return what_of(self.graft)
+
+    def explains(self, finding: Divergence) -> bool:
+        """Return whether a run with the graft may still have a finding that it explains: at a call of the replaced
+        region, or at an input that is replaced, because inputs are recorded as they were before."""
+        if key_of(finding) in self.settles or finding.name in self.covers:
+            return True
+        difference = getattr(finding.evidence, "difference", None)
+        place = getattr(difference, "place", "")
+        return any(name == finding.name and is_selected(place, {of}) for name, of in self.graft.values if place)
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -371,7 +380,9 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         return
     if event.direction == "backward":
         if cut := _cutting_calls(step):
-            yield _region(step, cut)
+            region = _region(step, cut)
+            gradients = frozenset(each for each in region.graft.values if names.parse(each[0]).direction == "backward")
+            yield replace(region, graft=replace(region.graft, values=gradients))
         yield _Proposal(Graft(frozenset(_gradients(step, name))))
     if isinstance(evidence, Unclear) and event.direction == "forward":
         yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))

@@ -35,7 +35,6 @@ from msprobe.store.record import OUTPUT, Dump
 from .gap import BIT_EQUAL, Floor, FloorSource, RunGap, closure, closure_of_largest, gap_of, is_bit_equal
 from .hypotheses import (
     Family,
-    FindingKey,
     Hypothesis,
     calls_graft,
     differing_calls,
@@ -260,9 +259,8 @@ class _Search:
 
     def raise_floor(self, done: Run, hypothesis: Hypothesis) -> None:
         """Raise the noise floor by a run with a graft in which the comparison finds nothing else."""
-        settled = self.settled | hypothesis.settles
-        left = (each for _, each in done.study.findings if key_of(each) not in settled)
-        if not self.is_estimate and all(each.name in hypothesis.covers or self.is_covered(each) for each in left):
+        is_alone = all(hypothesis.explains(each) or self.is_settled(each) for _, each in done.study.findings)
+        if is_alone and not self.is_estimate:
             self.floor = self.floor.raised(done.gap)
 
     @property
@@ -271,14 +269,9 @@ class _Search:
         rest, whole = (gap.above(self.floor).largest for gap in (self.gaps[-1], self.gaps[0]))
         return self.is_estimate and rest <= ESTIMATED_REST * whole
 
-    @property
-    def settled(self) -> set[FindingKey]:
-        """Return the findings that the grafts explain that were kept."""
-        return {key for at in self.kept for key in self.trials[at].hypothesis.settles}
-
-    def is_covered(self, finding: Divergence) -> bool:
-        """Return whether a finding is at a call of a region that was replaced as a whole."""
-        return any(finding.name in self.trials[at].hypothesis.covers for at in self.kept)
+    def is_settled(self, finding: Divergence) -> bool:
+        """Return whether a graft that was kept explains a finding."""
+        return any(self.trials[at].hypothesis.explains(finding) for at in self.kept)
 
     @property
     def grafts(self) -> list[Graft]:
@@ -434,12 +427,12 @@ def _round(search: _Search, current: Study) -> Study | None:
 
 def _tried(search: _Search, current: Study) -> Iterator[tuple[Step, Divergence]]:
     """Return the findings that are tried: the first ones that no earlier round has tried."""
-    known = {key_of(trial.hypothesis.finding) for trial in search.trials} | search.settled
+    known = {key_of(trial.hypothesis.finding) for trial in search.trials}
     number = 0
     for step, finding in current.findings:
         if number == _MAX_FINDINGS:
             return
-        if key_of(finding) not in known and not search.is_covered(finding):
+        if key_of(finding) not in known and not search.is_settled(finding):
             known.add(key_of(finding))
             number += 1
             yield step, finding
@@ -453,15 +446,12 @@ def _trial(hypothesis: Hypothesis, before: RunGap, done: Run, floor: Floor) -> T
 def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
     """Return whether a run with a graft has the golden's values, and no other finding up to the place of the hypothesis
     any more."""
-    place, settled = hypothesis.place, search.settled | hypothesis.settles
+    place = hypothesis.place
     its_step = next((step for step in found.steps if (step.step, step.rank) == place[:2]), None)
     if its_step is None or not (search.is_estimate or is_in_place(its_step, hypothesis.graft)):
         return False
     return all(
-        (step.step, step.rank, finding.at) > place
-        or key_of(finding) in settled
-        or finding.name in hypothesis.covers
-        or search.is_covered(finding)
+        (step.step, step.rank, finding.at) > place or hypothesis.explains(finding) or search.is_settled(finding)
         for step, finding in found.findings
     )
 
@@ -492,8 +482,7 @@ def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergen
 
 def _halved(search: _Search, current: Study) -> Study | None:
     """Find the first call up to which grafting all calls closes the gap, and keep its graft if that alone does."""
-    left = [each for each in current.findings if key_of(each[1]) not in search.settled]
-    left = [each for each in left if not search.is_covered(each[1])]
+    left = [each for each in current.findings if not search.is_settled(each[1])]
     left += search.study.findings  # if none is left, the rest of the gap begins at a call that has none
     step, finding = next(iter(left), (None, None))
     calls = [] if step is None else differing_calls(step)
@@ -533,17 +522,19 @@ def _leave_one_out(search: _Search) -> None:
         if values and any(values < graft.values for graft in search.grafts[number + 1 :]):  # a later one includes it
             del search.kept[number], search.gaps[number + 1]
     last = search.gaps[-1]
-    needless = []
-    for number, at in enumerate(search.kept[:-1]):
+    needless: list[int] = []
+    for number in reversed(range(len(search.kept) - 1)):  # of two that replace the same, the first one is the cause
+        at = search.kept[number]
         trial = search.trials[at]
         if trial.closed >= PROVEN_CLOSES:
             continue
-        others = [graft for graft in search.grafts if graft is not trial.hypothesis.graft]
+        left_out = {number, *needless}
+        others = [graft for other, graft in enumerate(search.grafts) if other not in left_out]
         without = search.run(others, f"all but {_described(trial.hypothesis)}")
         closed = closure_of_largest(without.gap, last, search.floor)
         search.trials[at] = trial.judged(closed, trial.before)
         if closed < CONTRIBUTES:
-            needless.append(number)
+            needless.insert(0, number)
     for number, at in enumerate(search.kept):
         if needless and number > needless[0] and number not in needless:
             # All calls before it agreed with the grafts that were not needed: they were everything before it.
