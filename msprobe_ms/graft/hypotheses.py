@@ -19,7 +19,7 @@ together first. The calls of a line of code that is executed several times, such
 grafted together last: those that receive the difference from the step before have no finding of their own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
@@ -27,9 +27,7 @@ from types import MappingProxyType
 from msprobe.base import names
 from msprobe.base.errors import UsageError
 from msprobe.base.language import translated
-from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.locate.find import cell_of
@@ -45,14 +43,35 @@ from msprobe.compare.locate.finding import (
     Updated,
 )
 from msprobe.compare.updates.tracks import parameter_pairs
-from msprobe.store.record import INPUT, PARAMETERS
-from msprobe.store.stacks_and_construct import Line, user_line
+from msprobe.store.stacks_and_construct import user_line
 
+from .calls import (
+    both_of,
+    called,
+    calls_graft,
+    differs,
+    differs_at,
+    function_of,
+    gradients_of,
+    incoming,
+    inputs_where,
+    places_of,
+)
 from .gap import consistent_pairs
-from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, is_sum, place_of
+from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, place_of
+from .regions import (
+    NOTHING,
+    Proposal,
+    block_around,
+    code_between_modules,
+    cutting_calls,
+    of_the_same_lines,
+    region_of,
+    rewired_calls,
+    until_alike,
+)
 from .runs import Step, Study
 
-_PASS = GRADES.index("pass")
 _WRONG = ("warning", "error")
 
 
@@ -165,7 +184,7 @@ def hypotheses(
         )
         found.append(replace(first, graft=graft, number=len(calls), found_by=FoundBy.FINDING, settles=every))
     if len(alike) > 1:
-        firsts = [next(iter(_proposals(step, one, later)), _NOTHING) for one in alike]
+        firsts = [next(iter(_proposals(step, one, later)), NOTHING) for one in alike]
         settled = frozenset(map(key_of, alike))
         graft, covers = _united(one.graft for one in firsts), _in_order(step, (one.covers for one in firsts))
         found.append(Hypothesis(finding.name, graft, step, finding, len(alike), settles=settled, covers=covers))
@@ -192,7 +211,7 @@ def hypotheses(
 def everything_before(step: Step, finding: Divergence) -> Graft:
     """Return the graft of everything before a finding in its step: the outputs of all calls, and the parameters."""
     before = [event for event in step.events if event.at < finding.at]
-    values = {(name, OUTPUTS) for event in before if (name := _called(step, event))}
+    values = {(name, OUTPUTS) for event in before if (name := called(step, event))}
     return Graft(frozenset(values), frozenset(counterparts(step).parameters), frozenset({step.step}))
 
 
@@ -207,7 +226,7 @@ def is_in_place(step: Step, graft: Graft) -> bool:
         if place.partition(".")[0] != INPUTS or names.parse(name).direction == "backward":
             wanted.setdefault(name, set()).add(place)
     for event in step.events:
-        places = wanted.get(_called(step, event))
+        places = wanted.get(called(step, event))
         for row in event.rows if places else ():
             if pairs.are_tensors(row) and GRADES[comparison.grades[row]] in _WRONG:
                 place = place_of(pairs.target, int(pairs.target_rows[row]))
@@ -221,11 +240,11 @@ def differing_calls(step: Step) -> list[str]:
     graph = step.graphs["target"]
     found = []
     for event in step.events:
-        name = _called(step, event)
+        name = called(step, event)
         if not name or event.direction != "forward" or graph.dump.place[name] in graph.inside:
             continue
         backward = names.counterpart(name, "backward")
-        rows = [*event.rows, *(row for at in _places(step, backward) for row in step.comparison.pairs.rows(at))]
+        rows = [*event.rows, *(row for at in places_of(step, backward) for row in step.comparison.pairs.rows(at))]
         if any(step.comparison.equal[row] != EQUAL and step.comparison.pairs.are_tensors(row) for row in rows):
             found.append(name)
     return found
@@ -233,7 +252,7 @@ def differing_calls(step: Step) -> list[str]:
 
 def of_call(step: Step, finding: Divergence, name: str, found_by: FoundBy = FoundBy.HALVING) -> Hypothesis:
     """Return the hypothesis for a call that has no finding; `finding` is the first of the comparison."""
-    event = next(each for each in step.events if _called(step, each) == name)
+    event = next(each for each in step.events if called(step, each) == name)
     target = step.comparison.target
     file, line = user_line(target.calls.stack(target.place[name])) or ("", None)
     there = replace(finding, name=name, cell=cell_of(event), file=file, line=line, at=event.at, receivers=0, hidden=())
@@ -259,7 +278,7 @@ def _named(study: Study, wanted: str, template: Divergence) -> Hypothesis:
     for step, name in having:
         graft = calls_graft(step, [name])
         values = frozenset(each for each in graft.values if counterparts(step).has(*each))
-        if values and any(_called(step, each) == name for each in step.events):
+        if values and any(called(step, each) == name for each in step.events):
             return replace(of_call(step, template, name, FoundBy.USER), graft=replace(graft, values=values))
     raise UsageError(
         translated(
@@ -270,22 +289,12 @@ def _named(study: Study, wanted: str, template: Divergence) -> Hypothesis:
     )
 
 
-def calls_graft(step: Step, calls: Iterable[str]) -> Graft:
-    """Return the graft of the outputs and the input gradients of calls."""
-    return Graft(frozenset(value for name in calls for value in _both(step, name)))
-
-
-def _places(step: Step, name: str) -> list[int]:
-    at = step.comparison.target.place.get(name, -1)
-    return [] if at < 0 else (step.comparison.pairs.target_calls == at).nonzero()[0].tolist()
-
-
 def family_of(finding: Divergence) -> Family:
     """Return what findings have in common that one fault in each layer causes: kind, function and argument."""
     direction = names.parse(finding.name).direction
     difference = getattr(finding.evidence, "difference", None)
     place, kind = getattr(difference, "place", ""), getattr(finding.evidence, "kind", None)
-    return finding.kind, type(finding.evidence), kind, _function(finding.name), direction, place
+    return finding.kind, type(finding.evidence), kind, function_of(finding.name), direction, place
 
 
 def _of_the_same_function(step: Step, finding: Divergence) -> list[str]:
@@ -293,15 +302,10 @@ def _of_the_same_function(step: Step, finding: Divergence) -> list[str]:
     event = step.events[finding.at]
     if not event.is_matched or event.kind not in ("api", "cell"):
         return []
-    function = _function(finding.name)
+    function = function_of(finding.name)
     alike = (each for each in step.events if each.direction == event.direction and each.kind == event.kind)
-    found = ((_called(step, each), each) for each in alike)
-    return [name for name, each in found if name and _function(name) == function and _differs(step, each)]
-
-
-def _function(text: str) -> str:
-    name = names.parse(text)
-    return name.stem.rpartition(".")[2] if name.kind == "cell" else name.stem
+    found = ((called(step, each), each) for each in alike)
+    return [name for name, each in found if name and function_of(name) == function and differs(step, each)]
 
 
 def _united(grafts: Iterable[Graft]) -> Graft:
@@ -320,87 +324,75 @@ def _in_order(step: Step, covers: Iterable[Sequence[str]]) -> tuple[str, ...]:
 # ---- proposals ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Proposal:
-    """A graft, the calls that have the same difference, if there are several, and those of a replaced region."""
-
-    graft: Graft
-    calls: tuple[str, ...] = ()
-    covers: tuple[str, ...] = ()
-
-
-_NOTHING = _Proposal(Graft())
-
-
-def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterator[_Proposal]:
+def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterator[Proposal]:
     evidence = finding.evidence
     event = step.events[finding.at]
-    name = _called(step, event)
+    name = called(step, event)
     if isinstance(evidence, Parameters) and (exchanged := _calls_with_another_parameter(step, name)):
         yield exchanged
     if isinstance(evidence, Parameters | Updated):
-        yield from map(_Proposal, _of_parameters(step, evidence, later))
+        yield from map(Proposal, _of_parameters(step, evidence, later))
         return
     if isinstance(evidence, RunInput):
-        yield _Proposal(_of_leaves(step, _OUTSIDE))
-        yield _Proposal(_of_leaves(step, _OUTSIDE | {"code"}))
+        yield Proposal(_of_leaves(step, _OUTSIDE))
+        yield Proposal(_of_leaves(step, _OUTSIDE | {"code"}))
     elif isinstance(evidence, Argument) and evidence.kind in (ArgumentKind.TENSOR, ArgumentKind.EXCHANGED):
         alone, leaves = _tensor(step, event, evidence.difference.place), _of_leaves(step, _OUTSIDE)
         if alone.values < leaves.values:  # such as both tables of rotary positions
-            yield _Proposal(leaves)
-        yield _Proposal(alone)
+            yield Proposal(leaves)
+        yield Proposal(alone)
     elif isinstance(evidence, Argument) and name:
         calls = _with_the_same_argument(step, event, evidence)
         if len(calls) > 1:
             yield replace(_of_calls(step, calls), calls=tuple(calls))
     elif isinstance(evidence, Between):
-        if step.comparison.target.level == "L0" and (code := _code_between_modules(step, event, evidence)) is not None:
+        if step.comparison.target.level == "L0" and (code := code_between_modules(step, event, evidence)) is not None:
             yield code
-        rewired = _rewired(step, event)
-        every = _of_the_same_lines(step, rewired, is_whole=len(rewired) == 1)
+        rewired = rewired_calls(step, event)
+        every = of_the_same_lines(step, rewired, is_whole=len(rewired) == 1)
         for block in (every, rewired) if len(every) > len(rewired) > 1 else (every,):
             if len(block) > 1:
-                yield _region(step, block, tuple(each.called for each in block))
-        yield _Proposal(_tensor(step, event, evidence.difference.place, with_producers=True))
+                yield region_of(step, block, tuple(each.called for each in block))
+        yield Proposal(_tensor(step, event, evidence.difference.place, with_producers=True))
     elif isinstance(evidence, OtherCall) or not name:
-        alone_block, every = _block(step, event), [each for each in step.events if not each.is_matched]
+        alone_block, every = block_around(step, event), [each for each in step.events if not each.is_matched]
         function = names.parse(event.called).stem
         is_repeated = any(names.parse(each.called).stem == function for each in every if each not in alone_block)
         for block in (every, alone_block) if is_repeated else (alone_block, every):
             calls = [each.name for each in block if names.parse(each.called).stem == function]
-            yield _region(step, block, tuple(each.name for each in block) if len(calls) > 1 else ())
+            yield region_of(step, block, tuple(each.name for each in block) if len(calls) > 1 else ())
     if not name:
         return
     if event.kind == "parameters_grad":
         graph = step.graphs["target"]
         inside = [graph.dump.columns.names[call] for call in graph.below(graph.dump.place[name])]
         backward = [call for call in inside if names.parse(call).direction == "backward"]
-        yield _Proposal(Graft(frozenset(value for call in backward for value in _gradients(step, call))))
-        yield _Proposal(Graft(frozenset({(name, EVERY)})))
+        yield Proposal(Graft(frozenset(value for call in backward for value in gradients_of(step, call))))
+        yield Proposal(Graft(frozenset({(name, EVERY)})))
         return
     if event.direction == "backward":
-        if cut := _cutting_calls(step):
-            region = _region(step, cut)
+        if cut := cutting_calls(step):
+            region = region_of(step, cut)
             gradients = frozenset(each for each in region.graft.values if names.parse(each[0]).direction == "backward")
             yield replace(region, graft=replace(region.graft, values=gradients))
-        yield _Proposal(Graft(frozenset(_gradients(step, name))))
+        yield Proposal(Graft(frozenset(gradients_of(step, name))))
     if isinstance(evidence, Unclear) and event.direction == "forward":
-        yield _Proposal(Graft(frozenset({(name, INPUTS), *_both(step, name)})))
+        yield Proposal(Graft(frozenset({(name, INPUTS), *both_of(step, name)})))
     yield _of_calls(step, [names.counterpart(name, "forward")])
 
 
-def _of_calls(step: Step, calls: Sequence[str]) -> _Proposal:
+def _of_calls(step: Step, calls: Sequence[str]) -> Proposal:
     """Return the graft of calls; of those whose results have another shape, of the region up to calls that take the
     same from it."""
     known = counterparts(step)
     if all(known.has(name, OUTPUTS) for name in calls):
-        return _Proposal(calls_graft(step, calls))
-    by_name = {_called(step, each): each for each in step.events}
-    block = {each.at: each for name in calls if name in by_name for each in _until_alike(step, by_name[name])}
-    return _region(step, list(block.values()))
+        return Proposal(calls_graft(step, calls))
+    by_name = {called(step, each): each for each in step.events}
+    block = {each.at: each for name in calls if name in by_name for each in until_alike(step, by_name[name])}
+    return region_of(step, list(block.values()))
 
 
-def _repeated(step: Step, alike: Sequence[Divergence]) -> _Proposal | None:
+def _repeated(step: Step, alike: Sequence[Divergence]) -> Proposal | None:
     """Return the graft of all calls that the lines of code of these findings make and that differ; None if the findings
     name them all already."""
     lines: dict[tuple[str, int | None], Divergence] = {}
@@ -411,48 +403,19 @@ def _repeated(step: Step, alike: Sequence[Divergence]) -> _Proposal | None:
     values: set[tuple[str, str]] = set()
     calls = []
     for event in step.events if lines else ():
-        name = _called(step, event)
+        name = called(step, event)
         line = user_line(target.calls.stack(target.place[name])) if name and event.direction == "forward" else None
         found = lines.get(line) if line is not None else None
-        if found is None or _function(name) != _function(found.name):
+        if found is None or function_of(name) != function_of(found.name):
             continue
         place = found.evidence.difference.place if isinstance(found.evidence, Between) else ""
-        if place and (name in named or _differs_at(step, event, place)):
+        if place and (name in named or differs_at(step, event, place)):
             values |= _tensor(step, event, place, with_producers=True).values
             calls.append(name)
-        elif not place and (name in named or _differs(step, event)):
+        elif not place and (name in named or differs(step, event)):
             values |= calls_graft(step, [name]).values
             calls.append(name)
-    return _Proposal(Graft(frozenset(values)), tuple(calls)) if not named.issuperset(calls) else None
-
-
-def _differs_at(step: Step, event: Event, place: str) -> bool:
-    """Return whether the input of a call at a place differs."""
-    pairs = step.comparison.pairs
-    return any(
-        pairs.are_tensors(row)
-        and step.comparison.equal[row] == DIFFERENT
-        and place_of(pairs.target, int(pairs.target_rows[row])) == place
-        for row in event.rows
-    )
-
-
-def _until_alike(step: Step, event: Event) -> list[Event]:
-    """Return a call whose results cannot be grafted, for example because they have another shape, and the calls that
-    take them, until all that later calls take from these can be."""
-    block, known = [event], counterparts(step)
-    graph = step.graphs["target"]
-    by_call = {int(step.comparison.pairs.target_calls[each.place]): each for each in step.events if each.is_matched}
-    for each in block:
-        call = int(step.comparison.pairs.target_calls[each.place])
-        for output in graph.outputs(call):
-            for row in graph.users.get(graph.alias(output), ()):
-                user = by_call.get(graph.call_of[row])
-                if user is None or user in block or len(block) > _MAX_REWIRED:
-                    continue
-                if not known.has(user.called, place_of(graph.dump, row)):
-                    block.append(user)
-    return block
+    return Proposal(Graft(frozenset(values)), tuple(calls)) if not named.issuperset(calls) else None
 
 
 def _with_the_same_argument(step: Step, event: Event, evidence: Argument) -> list[str]:
@@ -461,7 +424,7 @@ def _with_the_same_argument(step: Step, event: Event, evidence: Argument) -> lis
     function, place = names.parse(event.called).stem, evidence.difference.place
     pairs, found = step.comparison.pairs, []
     for each in step.events:
-        name = _called(step, each)
+        name = called(step, each)
         if not name or each.direction != "forward" or names.parse(name).stem != function:
             continue
         for row in each.rows:
@@ -470,34 +433,6 @@ def _with_the_same_argument(step: Step, event: Event, evidence: Argument) -> lis
                 found.append(name)
                 break
     return found
-
-
-def _both(step: Step, name: str) -> Iterator[tuple[str, str]]:
-    """Return the outputs and the input gradients of a call; of a module also the gradients of all parameters inside."""
-    yield names.counterpart(name, "forward"), OUTPUTS
-    yield from _gradients(step, names.counterpart(name, "backward"))
-    if (module := names.parse(name)).kind == "cell":
-        for other in step.comparison.target.names:
-            if other.kind == "parameters_grad" and f"{other.path}.".startswith(f"{module.path}."):
-                yield other.text, EVERY
-
-
-def _gradients(step: Step, name: str) -> Iterator[tuple[str, str]]:
-    """Return the input gradients of a backward call. One that was recorded as the sum over all users of a tensor is
-    replaced where it arrives: at the call that returned the tensor."""
-    yield name, OUTPUTS
-    for side, (dump, calls, _) in step.comparison.sides.items():
-        graph = step.graphs[side]
-        for at in _places(step, name):
-            call = int(calls[at])
-            if call < 0 or not any(is_sum(dump, row) for row in graph.outputs(call)):
-                continue
-            forward = dump.counterpart(call, "forward")
-            for row in graph.inputs(forward) if forward >= 0 else ():
-                if (gradient := graph.gradient(row)) >= 0 and is_sum(dump, gradient):
-                    kind, made = graph.origin(row)
-                    if kind == "call":
-                        yield from _incoming(step, side, graph.call_of[made])
 
 
 def _of_parameters(step: Step, evidence: Parameters | Updated, later: Sequence[int]) -> Iterator[Graft]:
@@ -511,13 +446,13 @@ def _of_parameters(step: Step, evidence: Parameters | Updated, later: Sequence[i
     yield Graft(parameters=frozenset(counterparts(step).parameters), steps=frozenset(later))
 
 
-def _calls_with_another_parameter(step: Step, wanted: str) -> _Proposal | None:
+def _calls_with_another_parameter(step: Step, wanted: str) -> Proposal | None:
     """Return the graft of all calls that take another parameter than those of the golden, and of these parameters; None
     if `wanted` is none of these calls."""
     comparison, pairs = step.comparison, step.comparison.pairs
     consistent, exchanged = consistent_pairs(comparison)
     counterpart = {pair.golden: pair.target for pair in consistent}
-    by_row = {row: _called(step, event) for event in step.events for row in event.rows}
+    by_row = {row: called(step, event) for event in step.events for row in event.rows}
     calls, parameters = [], set()
     for pair in exchanged:
         calls += [by_row[row] for row in pair.rows if pairs.are_tensors(row) and by_row.get(row)]
@@ -525,7 +460,7 @@ def _calls_with_another_parameter(step: Step, wanted: str) -> _Proposal | None:
     if wanted not in calls:
         return None
     values = calls_graft(step, calls).values
-    return _Proposal(Graft(values, frozenset(parameters), missing=frozenset(parameters)), tuple(dict.fromkeys(calls)))
+    return Proposal(Graft(values, frozenset(parameters), missing=frozenset(parameters)), tuple(dict.fromkeys(calls)))
 
 
 _OUTSIDE = frozenset({"leaf", "unknown"})
@@ -539,14 +474,14 @@ def _of_leaves(step: Step, origins: Set[str]) -> Graft:
     def is_wanted(row: int, target: int, golden: int) -> bool:
         return bool(comparison.equal[row] == DIFFERENT) and graph.origin(target)[0] in origins
 
-    return Graft(frozenset(_inputs(step, is_wanted)))
+    return Graft(frozenset(inputs_where(step, is_wanted)))
 
 
 def _tensor(step: Step, event: Event, place: str, *, with_producers: bool = False) -> Graft:
     """Return the graft of an input of a call at all calls that take the same tensor; `with_producers`: and of the
     gradient that arrives at the calls that return it, on either side."""
     graphs, pairs = step.graphs, step.comparison.pairs
-    name = _called(step, event)
+    name = called(step, event)
     rows = [row for row in event.rows if pairs.are_tensors(row)]
     rows = [row for row in rows if place_of(pairs.target, int(pairs.target_rows[row])) == place] or [
         row for row in rows if step.comparison.is_input[row] and step.comparison.equal[row] == DIFFERENT
@@ -559,246 +494,11 @@ def _tensor(step: Step, event: Event, place: str, *, with_producers: bool = Fals
     def is_wanted(row: int, target: int, golden: int) -> bool:
         return row in rows or graphs["target"].mark(target) in marks
 
-    values = set(_inputs(step, is_wanted))
+    values = set(inputs_where(step, is_wanted))
     if with_producers:
         for row in rows:
             for side, at in (("target", pairs.target_rows), ("golden", pairs.golden_rows)):
                 kind, made = graphs[side].origin(int(at[row]))
                 if kind == "call":
-                    values |= set(_incoming(step, side, graphs[side].call_of[made]))
+                    values |= set(incoming(step, side, graphs[side].call_of[made]))
     return Graft(frozenset(values))
-
-
-def _rewired(step: Step, event: Event) -> list[Event]:
-    """Return a call and those calls of both runs that the golden makes before it and the target in another order: that
-    return what the golden's call takes, and differ."""
-    comparison, pairs = step.comparison, step.comparison.pairs
-    graph = step.graphs["golden"]
-    by_call = {int(pairs.golden_calls[each.place]): each for each in step.events if each.is_matched}
-    found = {event.at: event}
-    waiting = [event]
-    while waiting and len(found) <= _MAX_REWIRED:
-        each = waiting.pop()
-        for row in each.rows:
-            golden = int(pairs.golden_rows[row])
-            if not pairs.are_tensors(row) or not comparison.is_input[row] or comparison.equal[row] == EQUAL:
-                continue
-            kind, made = graph.origin(golden)
-            producer = by_call.get(graph.call_of[made]) if kind == "call" else None
-            if producer is None or producer.at in found or not _differs(step, producer):
-                continue
-            found[producer.at] = producer
-            waiting.append(producer)
-    return list(found.values()) if len(found) <= _MAX_REWIRED else [event]
-
-
-def _code_between_modules(step: Step, event: Event, evidence: Between) -> _Proposal | None:
-    """Return the graft of code between modules, which level L0 does not record: of the input that it returns, and of
-    the gradient that arrives at the call before it, wherever the line of the call is executed. None if a recorded call
-    returned the input."""
-    place, graph, pairs = evidence.difference.place, step.graphs["target"], step.comparison.pairs
-    rows = [int(pairs.target_rows[row]) for row in event.rows if pairs.are_tensors(row)]
-    if any(graph.origin(row)[0] == "call" for row in rows if row >= 0 and place_of(graph.dump, row) == place):
-        return None
-    values: set[tuple[str, str]] = set()
-    calls = []
-    for each in _of_the_same_lines(step, [event], is_whole=False):
-        if each is not event and not _differs_at(step, each, place):
-            continue
-        calls.append(each.called)
-        values.add((each.called, place))
-        before = next((other for other in reversed(step.events[: each.at]) if _is_before(other, each)), None)
-        if before is not None:
-            values.add((names.counterpart(before.called, "backward"), INPUTS))
-    return _Proposal(Graft(frozenset(values)), tuple(calls) if len(calls) > 1 else ())
-
-
-def _is_before(event: Event, later: Event) -> bool:
-    """Return whether a forward call of both runs ended before another one began."""
-    return event.is_matched and event.direction == "forward" and event.key not in later.keys
-
-
-def _of_the_same_lines(step: Step, block: Sequence[Event], *, is_whole: bool) -> list[Event]:
-    """Return the forward calls of both runs that the lines of code of a block make and that differ: a block of layers
-    runs the same lines several times. With `is_whole`, all functions that a line calls, unless these are many."""
-    lines = {line for each in block if (line := _line_of(step, each)) is not None}
-    functions = {_function(each.called) for each in block}
-    matched = (each for each in step.events if each.is_matched and each.direction == "forward")
-    found = [each for each in matched if each in block or (_line_of(step, each) in lines and _differs(step, each))]
-    if is_whole and len({_function(each.called) for each in found}) <= _MAX_REWIRED:
-        return found
-    return [each for each in found if _function(each.called) in functions]
-
-
-def _differs(step: Step, event: Event) -> bool:
-    """Return whether an output of a call differs."""
-    comparison = step.comparison
-    outputs = (row for row in event.rows if not comparison.is_input[row] and comparison.pairs.are_tensors(row))
-    return any(comparison.equal[row] != EQUAL and comparison.grades[row] != _PASS for row in outputs)
-
-
-_MAX_REWIRED = 8
-"""Calls whose order may differ for one hypothesis."""
-
-
-def _cutting_calls(step: Step) -> list[Event]:
-    """Return the forward calls that only the target makes and through which no gradient flows, although one flows
-    through a call that returns what they take: such as `stop_gradient`."""
-    dump, calls, _ = step.comparison.sides["target"]
-    graph, found = step.graphs["target"], []
-    for event in step.events:
-        call = int(calls[event.place])
-        if event.is_matched or event.side != "target" or event.direction != "forward" or call < 0:
-            continue
-        if dump.counterpart(call, "backward") >= 0:
-            continue
-        origins = (graph.origin(row) for row in graph.inputs(call))
-        if any(kind == "call" and dump.counterpart(graph.call_of[made], "backward") >= 0 for kind, made in origins):
-            found.append(event)
-    return found
-
-
-def _block(step: Step, event: Event) -> list[Event]:
-    """Return the calls of one run only that surround an event, up to the next calls of both runs."""
-    first = last = event.at
-    while first > 0 and not step.events[first - 1].is_matched:
-        first -= 1
-    while last + 1 < len(step.events) and not step.events[last + 1].is_matched:
-        last += 1
-    return step.events[first : last + 1]
-
-
-def _region(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -> _Proposal:
-    """Return the graft around calls of one run only, or calls that have another order."""
-    graphs, sides = step.graphs, step.comparison.sides
-    inside: dict[str, set[int]] = {"target": set(), "golden": set()}
-    backward: dict[str, set[int]] = {"target": set(), "golden": set()}
-    for event in block:
-        for side, (dump, of_side, _) in sides.items():
-            if (call := int(of_side[event.place])) >= 0:
-                (backward if event.direction == "backward" else inside)[side].add(dump.forward(call))
-    values: set[tuple[str, str]] = set()
-    taken: dict[str, list[int]] = {"target": [], "golden": []}
-
-    def comes_from_region(row: int, target: int, golden: int) -> bool:
-        at = {"target": target, "golden": golden}
-        origins = {side: graphs[side].origin(row) for side, row in at.items()}
-        if any(kind == "call" and graphs[side].call_of[made] in inside[side] for side, (kind, made) in origins.items()):
-            for side, row in at.items():
-                taken[side].append(row)
-            return True
-        return False
-
-    own = {_called(step, event) for event in block}
-    values |= {value for value in _inputs(step, comes_from_region) if value[0] not in own}
-    for side in sides:
-        for call in inside[side] | backward[side]:
-            for row in graphs[side].inputs(call) if _returns_floats(graphs[side], call) else ():
-                kind, made = graphs[side].origin(row)
-                if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
-                    values |= set(_incoming(step, side, producer))
-    for name in own - {""}:  # the gradients of parameters inside
-        values |= set(_gradients(step, names.counterpart(name, "backward")))
-    missing, still = _parameters_of_region(step, inside["golden"], backward["golden"])
-    covered = {event.at for event in block} | _on_the_way(step, taken) | _cells_on_the_lines(step, block)
-    covers = tuple(step.events[at].called for at in sorted(covered))
-    return _Proposal(Graft(frozenset(values), still, missing=missing | still), calls, covers)
-
-
-def _returns_floats(graph: Graph, call: int) -> bool:
-    """Return whether a result of a forward call is a floating-point tensor, through which a gradient may flow."""
-    return any("float" in canonical(graph.columns.dtype(row)) for row in graph.outputs(call))
-
-
-def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the parameters that of the golden only the calls `inside` take, and of the target none; and those that get
-    their gradients only from these calls and from the backward of the calls `backward`, by the names of the target."""
-    golden, target = (_users_of_parameters(step, side) for side in ("golden", "target"))
-    unused = frozenset(name for name, calls in golden.items() if calls <= inside and name not in target)
-    dump = step.comparison.golden
-    paired = {pair.golden: pair.target for pair in parameter_pairs(step.comparison)}
-    still = set()
-    for name, calls in golden.items():
-        differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}
-        if name in paired and differentiated and differentiated & backward and differentiated <= backward | inside:
-            still.add(paired[name])
-    return unused, frozenset(still)
-
-
-def _users_of_parameters(step: Step, side: str) -> dict[str, set[int]]:
-    """Return by parameter the forward calls of a side that take it, innermost ones and cells."""
-    dump, graph = step.comparison.sides[side].dump, step.graphs[side]
-    found: dict[str, set[int]] = {}
-    for call, name in enumerate(dump.names):
-        if name.direction != "forward":
-            continue
-        for row in dump.columns.tensors(call, PARAMETERS):
-            found.setdefault(dump.parameter_name(row), set()).add(call)
-        for row in graph.inputs(call):
-            if graph.origin(row)[0] == "parameter":
-                found.setdefault(graph.source(row).text, set()).add(call)
-    return found
-
-
-def _on_the_way(step: Step, taken: Mapping[str, Sequence[int]]) -> set[int]:
-    """Return the positions of the calls of one run only that return these inputs, and of those before them."""
-    found: set[int] = set()
-    for side, (_, calls, _) in step.comparison.sides.items():
-        graph = step.graphs[side]
-        alone = {int(calls[each.place]): each.at for each in step.events if not each.is_matched and each.side == side}
-        waiting = list(taken[side])
-        while waiting:
-            kind, made = graph.origin(waiting.pop())
-            call = graph.call_of[made] if kind == "call" else -1
-            if (at := alone.get(call, -1)) >= 0 and at not in found:
-                found.add(at)
-                waiting += graph.inputs(call)
-    return found
-
-
-def _cells_on_the_lines(step: Step, block: Sequence[Event]) -> set[int]:
-    """Return the positions of the cells that the lines of code of a block call: what is found inside of them is found
-    again at their results."""
-    lines = {line for each in block if (line := _line_of(step, each)) is not None}
-    return {each.at for each in step.events if each.kind == "cell" and _line_of(step, each) in lines}
-
-
-def _line_of(step: Step, event: Event) -> Line | None:
-    """Return the line of the user's code that makes a forward call."""
-    if event.direction != "forward":
-        return None
-    side = "target" if event.is_matched else event.side
-    dump, calls, _ = step.comparison.sides[side]
-    call = int(calls[event.place])
-    return user_line(dump.calls.stack(call)) if call >= 0 else None
-
-
-def _inputs(step: Step, is_wanted: Callable[[int, int, int], bool]) -> Iterator[tuple[str, str]]:
-    """Return the tensors that forward calls of both runs take and that are wanted, by the rows of pair, target and
-    golden."""
-    pairs = step.comparison.pairs
-    for event in step.events:
-        if not event.is_matched or event.direction != "forward":
-            continue
-        name = _called(step, event)
-        for row in event.rows:
-            target, golden = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
-            if pairs.are_tensors(row) and pairs.target.columns.part[target] == INPUT and is_wanted(row, target, golden):
-                yield name, place_of(pairs.target, target)
-
-
-def _incoming(step: Step, side: str, call: int) -> Iterator[tuple[str, str]]:
-    """Return the gradients that arrive at a forward call of a side, by the target's name."""
-    dump, calls, _ = step.comparison.sides[side]
-    back = dump.counterpart(call, "backward")
-    if back < 0:
-        return
-    for place in (calls == back).nonzero()[0].tolist():
-        if (at := int(step.comparison.pairs.target_calls[place])) >= 0:
-            yield step.comparison.target.columns.names[at], INPUTS
-
-
-def _called(step: Step, event: Event) -> str:
-    """Return the target's name of a call of both runs; an empty text for other calls."""
-    at = int(step.comparison.pairs.target_calls[event.place])
-    return step.comparison.target.columns.names[at] if event.is_matched and at >= 0 else ""

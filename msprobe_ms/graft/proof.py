@@ -32,11 +32,11 @@ from msprobe.compare.locate.finding import Divergence
 from msprobe.store.graft_plan import GraftPlan
 from msprobe.store.record import OUTPUT, Dump
 
+from .calls import calls_graft
 from .gap import BIT_EQUAL, Floor, FloorSource, RunGap, closure, closure_of_largest, gap_of, is_bit_equal
 from .hypotheses import (
     Family,
     Hypothesis,
-    calls_graft,
     differing_calls,
     everything_before,
     family_of,

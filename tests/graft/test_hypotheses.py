@@ -1,13 +1,13 @@
 """Which graft tests which finding, of the dumps of trainings whose only change is known (tests/gate/runs)."""
 
-import json
 from pathlib import Path
 
 import pytest
-from small_trainings import record
+from small_trainings import record, write
 
 from msprobe.findings.catalogue import comparison as kinds
-from msprobe.graft.hypotheses import What, calls_graft, differing_calls, everything_before, hypotheses
+from msprobe.graft.calls import calls_graft
+from msprobe.graft.hypotheses import What, differing_calls, everything_before, hypotheses
 from msprobe.graft.runs import studied
 
 pytestmark = pytest.mark.part(2)
@@ -77,19 +77,6 @@ def test_the_calls_that_differ_are_in_execution_order(of):
     }
 
 
-def write(run, data, lines, level="L1"):
-    """A dump of one step with these records; `lines` are the lines of code by function, or module."""
-    folder = run / "step0" / "rank0"
-    head = {"task": "tensor", "level": level, "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
-    (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": 0, "rank": 0}, "data": data}))
-    (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
-    stacks = [
-        [[name], [f"File /home/user/net.py, line {lines[name.split('.')[1]]}, in construct, \n code"]] for name in data
-    ]
-    (folder / "stack.json").write_text(json.dumps(dict(enumerate(stacks))))
-    return run
-
-
 def write_loop(run, is_swapped):
     """Three steps of a loop: each splits the state of the last one, and adds its second half to its first; swapped, the
     first one twice."""
@@ -126,93 +113,6 @@ def test_all_calls_of_a_line_that_is_executed_again_are_grafted_last(tmp_path):
     assert found[-1].number == 3
 
 
-def write_layers(run, is_swapped):
-    """Two layers that run the same line of code, `relu(norm(x))`; swapped, `norm(relu(x))`. Then a call that takes the
-    result. The values are made up: all differ between the two orders, except for the first input."""
-    folder = run / "step0" / "rank0"
-    data, origin, shift = {}, "leaf", 100.0 if is_swapped else 0.0
-    value = [1.0, -2.0]
-    for number in range(2):
-        scale = f"Functional.mul.{number}.forward"
-        data[scale] = {
-            "input_args": [record(folder, f"{scale}.input.0", value, **{"from": origin})],
-            "output": [record(folder, f"{scale}.output.0", [each * 2 for each in value])],
-        }
-        value, origin = [each * 2 for each in value], f"call {scale}.output.0"
-        order = ("relu", "layer_norm") if is_swapped else ("layer_norm", "relu")
-        for at, function in enumerate(order):
-            name = f"Functional.{function}.{number}.forward"
-            made = [each + 10 * (at + 1) + shift for each in value]
-            data[name] = {
-                "input_args": [record(folder, f"{name}.input.0", value, **{"from": origin})],
-                "output": [record(folder, f"{name}.output.0", made)],
-            }
-            value, origin = made, f"call {name}.output.0"
-    total = "Functional.sum.0.forward"
-    data[total] = {
-        "input_args": [record(folder, f"{total}.input.0", value, **{"from": origin})],
-        "output": [record(folder, f"{total}.output.0", sum(value))],
-    }
-    return write(run, data, {"mul": 6, "sum": 9, "relu": 7, "layer_norm": 7})
-
-
-@pytest.mark.always
-def test_calls_in_another_order_are_replaced_in_all_layers_that_run_the_same_line(tmp_path):
-    study = studied(write_layers(tmp_path / "target", True), write_layers(tmp_path / "golden", False))
-    step, finding = next(study.findings)
-    assert finding.line == 7
-    first = hypotheses(step, finding, [0])[0]
-    both = {f"Functional.{function}.{number}.forward" for function in ("relu", "layer_norm") for number in (0, 1)}
-    assert set(first.covers) == both
-    assert first.number == 4
-    # What leaves the two regions: the input of the second layer's first call, and that of the call after both.
-    forward = {("Functional.mul.1.forward", "input.0"), ("Functional.sum.0.forward", "input.0")}
-    assert {value for value in first.graft.values if value[0].endswith("forward")} == forward
-
-
-def write_cut(run, is_cut):
-    """Two layers; cut, `stop_gradient` is between them, so that the first one has no backward."""
-    folder, data, value, origin = run / "step0" / "rank0", {}, [1.0, 2.0], "leaf"
-    for number in range(2):
-        name, weight = f"Functional.mul.{number}.forward", [3.0, 4.0 + number]
-        made = [a * b for a, b in zip(value, weight, strict=True)]
-        of_weight = {"from": f"parameter net.weight{number}"}
-        data[name] = {
-            "input_args": [
-                record(folder, f"{name}.input.0", value, **{"from": origin}),
-                record(folder, f"{name}.input.1", weight, **of_weight),
-            ],
-            "output": [record(folder, f"{name}.output.0", made)],
-        }
-        value, origin = made, f"call {name}.output.0"
-        if is_cut and number == 0:
-            stop = "Functional.stop_gradient.0.forward"
-            data[stop] = {
-                "input_args": [record(folder, f"{stop}.input.0", value, **{"from": origin})],
-                "output": [record(folder, f"{stop}.output.0", value)],
-            }
-            origin = f"call {stop}.output.0"
-    for number in (1,) if is_cut else (1, 0):
-        name = f"Functional.mul.{number}.backward"
-        gradient = [1.0, 1.0] if number else [3.0, 5.0]
-        data[name] = {
-            "input": [record(folder, f"{name}.input.0", gradient)],
-            "output": [record(folder, f"{name}.output.{at}", [a * (2 + at) for a in gradient]) for at in (0, 1)],
-        }
-    return write(run, data, {"mul": 6, "stop_gradient": 7})
-
-
-@pytest.mark.always
-def test_where_the_target_computes_no_gradient_those_of_the_parameters_count_as_replaced(tmp_path):
-    study = studied(write_cut(tmp_path / "target", True), write_cut(tmp_path / "golden", False))
-    step, finding = next(study.findings)
-    assert finding.name == "Functional.mul.0.backward"
-    first = hypotheses(step, finding, [0])[0]
-    assert first.graft.missing == {"net.weight0"}
-    assert first.graft.parameters == {"net.weight0"}
-    assert "Functional.stop_gradient.0.forward" not in {name for name, _ in first.graft.values}
-
-
 def write_choice(run, second):
     """Two calls with a parameter each: the first takes weight `a`, the second weight `second`; `a` and `b` differ."""
     folder, data = run / "step0" / "rank0", {}
@@ -237,76 +137,3 @@ def test_a_call_that_takes_another_parameter_is_grafted_with_both(tmp_path):
     first = hypotheses(step, finding, [0])[0]
     assert {name for name, _ in first.graft.values} == {"Functional.mul.1.forward"}
     assert first.graft.missing == {"net.a", "net.b"}
-
-
-def write_missing(run, missing, dtype, spelled):
-    """Three calls, of which the middle one is missing in the target; it returns tensors of a dtype, `spelled` so in the
-    dump. The last one's result is 1 higher in the golden run."""
-    folder, data = run / "step0" / "rank0", {}
-    calls = [("mul", "float32"), *([("middle", dtype)] if missing else []), ("sum", "float32")]
-    origin, value = "leaf", [1.0, 2.0]
-    for function, made in calls:
-        name = f"Functional.{function}.0.forward"
-        result = [each + (3 if missing and function == "sum" else 1) for each in value]
-        data[name] = {
-            "input_args": [record(folder, f"{name}.input.0", value, **{"from": origin})],
-            "output": [record(folder, f"{name}.output.0", result, made)],
-        }
-        if function == "middle":
-            data[name]["output"][0]["dtype"] = spelled
-        value, origin = result, f"call {name}.output.0"
-    for function, _ in reversed(calls):
-        name = f"Functional.{function}.0.backward"
-        data[name] = {
-            "input": [record(folder, f"{name}.input.0", [1.0, 1.0])],
-            "output": [record(folder, f"{name}.output.0", [1.0, 1.0])],
-        }
-    return write(run, data, {"mul": 6, "middle": 7, "sum": 8})
-
-
-@pytest.mark.always
-@pytest.mark.parametrize(
-    ("dtype", "spelled", "is_replaced"),
-    [("float32", "Float32", True), ("float32", "torch.float32", True), ("bool", "Bool", False)],
-)
-def test_the_gradient_before_a_region_is_replaced_if_one_flows_through_it(tmp_path, dtype, spelled, is_replaced):
-    runs = [write_missing(tmp_path / name, name == "golden", dtype, spelled) for name in ("target", "golden")]
-    step, finding = next(studied(*runs).findings)
-    assert finding.kind is kinds.STRUCTURE
-    values = hypotheses(step, finding, [0])[0].graft.values
-    assert ("Functional.sum.0.forward", "input.0") in values
-    assert (("Functional.mul.0.backward", "input") in values) == is_replaced
-
-
-def write_modules(run, shift):
-    """Two blocks at level L0, each of modules `up` and `down`, and a function between them that is not recorded."""
-    folder, data, value = run / "step0" / "rank0", {}, [1.0, 2.0]
-    for number in range(2):
-        for module in ("up", "down"):
-            name = f"Module.{module}.Linear.forward.{number}"
-            result = [each * 2 for each in value]
-            origin = "leaf" if (module, number) == ("up", 0) else "unknown"
-            data[name] = {
-                "input_args": [record(folder, f"{name}.input.0", value, **{"from": origin})],
-                "output": [record(folder, f"{name}.output.0", result)],
-            }
-            value = [each + shift for each in result] if module == "up" else result
-    for number in (1, 0):
-        for module in ("down", "up"):
-            name = f"Module.{module}.Linear.backward.{number}"
-            data[name] = {
-                "input": [record(folder, f"{name}.input.0", [1.0, 1.0])],
-                "output": [record(folder, f"{name}.output.0", [2.0, 2.0])],
-            }
-    return write(run, data, {"up": 6, "down": 7}, level="L0")
-
-
-@pytest.mark.always
-def test_code_between_modules_is_replaced_with_its_backward_in_all_blocks(tmp_path):
-    study = studied(write_modules(tmp_path / "target", 1.5), write_modules(tmp_path / "golden", 1.0))
-    step, finding = next(study.findings)
-    assert (finding.kind, finding.name) == (kinds.CODE, "Module.down.Linear.forward.0")
-    assert hypotheses(step, finding, [0])[0].graft.values == {
-        *((f"Module.down.Linear.forward.{number}", "input.0") for number in (0, 1)),
-        *((f"Module.up.Linear.backward.{number}", "input") for number in (0, 1)),
-    }

@@ -1,0 +1,249 @@
+"""Regions that are replaced as a whole: calls of one run only, calls in another order, code that was not recorded.
+
+Replaced are the values that calls of both runs take from the region, the gradients that arrive at calls of both runs
+before it, and those that calls of both runs in it return.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from msprobe.base import names
+from msprobe.base.memo import cached_by_identity
+from msprobe.compare.core.standard import canonical
+from msprobe.compare.dataflow.events import Event
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.locate.finding import Between
+from msprobe.compare.updates.tracks import parameter_pairs
+from msprobe.store.record import PARAMETERS
+
+from .calls import called, differs, differs_at, function_of, gradients_of, incoming, inputs_where, line_of
+from .plan import INPUTS, Graft, counterparts, place_of
+from .runs import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A graft, the calls that have the same difference, if there are several, and those of a replaced region."""
+
+    graft: Graft
+    calls: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+
+
+NOTHING = Proposal(Graft())
+
+
+def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -> Proposal:
+    """Return the graft around calls of one run only, or calls that have another order."""
+    graphs, sides = step.graphs, step.comparison.sides
+    inside: dict[str, set[int]] = {"target": set(), "golden": set()}
+    backward: dict[str, set[int]] = {"target": set(), "golden": set()}
+    for event in block:
+        for side, (dump, of_side, _) in sides.items():
+            if (call := int(of_side[event.place])) >= 0:
+                (backward if event.direction == "backward" else inside)[side].add(dump.forward(call))
+    values: set[tuple[str, str]] = set()
+    taken: dict[str, list[int]] = {"target": [], "golden": []}
+
+    def comes_from_region(row: int, target: int, golden: int) -> bool:
+        at = {"target": target, "golden": golden}
+        origins = {side: graphs[side].origin(row) for side, row in at.items()}
+        if any(kind == "call" and graphs[side].call_of[made] in inside[side] for side, (kind, made) in origins.items()):
+            for side, row in at.items():
+                taken[side].append(row)
+            return True
+        return False
+
+    own = {called(step, event) for event in block}
+    values |= {value for value in inputs_where(step, comes_from_region) if value[0] not in own}
+    for side in sides:
+        for call in inside[side] | backward[side]:
+            for row in graphs[side].inputs(call) if _returns_floats(graphs[side], call) else ():
+                kind, made = graphs[side].origin(row)
+                if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
+                    values |= set(incoming(step, side, producer))
+    for name in own - {""}:  # the gradients of parameters inside
+        values |= set(gradients_of(step, names.counterpart(name, "backward")))
+    missing, still = _parameters_of_region(step, inside["golden"], backward["golden"])
+    covered = {event.at for event in block} | _on_the_way(step, taken) | _cells_on_the_lines(step, block)
+    covers = tuple(step.events[at].called for at in sorted(covered))
+    return Proposal(Graft(frozenset(values), still, missing=missing | still), calls, covers)
+
+
+def block_around(step: Step, event: Event) -> list[Event]:
+    """Return the calls of one run only that surround an event, up to the next calls of both runs."""
+    first = last = event.at
+    while first > 0 and not step.events[first - 1].is_matched:
+        first -= 1
+    while last + 1 < len(step.events) and not step.events[last + 1].is_matched:
+        last += 1
+    return step.events[first : last + 1]
+
+
+def until_alike(step: Step, event: Event) -> list[Event]:
+    """Return a call whose results cannot be grafted, for example because they have another shape, and the calls that
+    take them, until all that later calls take from these can be."""
+    block, known = [event], counterparts(step)
+    graph = step.graphs["target"]
+    by_call = {int(step.comparison.pairs.target_calls[each.place]): each for each in step.events if each.is_matched}
+    for each in block:
+        call = int(step.comparison.pairs.target_calls[each.place])
+        for output in graph.outputs(call):
+            for row in graph.users.get(graph.alias(output), ()):
+                user = by_call.get(graph.call_of[row])
+                if user is None or user in block or len(block) > _MAX_REWIRED:
+                    continue
+                if not known.has(user.called, place_of(graph.dump, row)):
+                    block.append(user)
+    return block
+
+
+def rewired_calls(step: Step, event: Event) -> list[Event]:
+    """Return a call and those calls of both runs that the golden makes before it and the target in another order: that
+    return what the golden's call takes, and differ."""
+    comparison, pairs = step.comparison, step.comparison.pairs
+    graph = step.graphs["golden"]
+    by_call = {int(pairs.golden_calls[each.place]): each for each in step.events if each.is_matched}
+    found = {event.at: event}
+    waiting = [event]
+    while waiting and len(found) <= _MAX_REWIRED:
+        each = waiting.pop()
+        for row in each.rows:
+            golden = int(pairs.golden_rows[row])
+            if not pairs.are_tensors(row) or not comparison.is_input[row] or comparison.equal[row] == EQUAL:
+                continue
+            kind, made = graph.origin(golden)
+            producer = by_call.get(graph.call_of[made]) if kind == "call" else None
+            if producer is None or producer.at in found or not differs(step, producer):
+                continue
+            found[producer.at] = producer
+            waiting.append(producer)
+    return list(found.values()) if len(found) <= _MAX_REWIRED else [event]
+
+
+_MAX_REWIRED = 8
+"""Calls whose order may differ for one hypothesis."""
+
+
+def of_the_same_lines(step: Step, block: Sequence[Event], *, is_whole: bool) -> list[Event]:
+    """Return the forward calls of both runs that the lines of code of a block make and that differ: a block of layers
+    runs the same lines several times. With `is_whole`, all functions that a line calls, unless these are many."""
+    lines = {line for each in block if (line := line_of(step, each)) is not None}
+    functions = {function_of(each.called) for each in block}
+    matched = (each for each in step.events if each.is_matched and each.direction == "forward")
+    found = [each for each in matched if each in block or (line_of(step, each) in lines and differs(step, each))]
+    if is_whole and len({function_of(each.called) for each in found}) <= _MAX_REWIRED:
+        return found
+    return [each for each in found if function_of(each.called) in functions]
+
+
+def code_between_modules(step: Step, event: Event, evidence: Between) -> Proposal | None:
+    """Return the graft of code between modules, which level L0 does not record: of the input that it returns, and of
+    the gradient that arrives at the call before it, wherever the line of the call is executed. None if a recorded call
+    returned the input."""
+    place, graph, pairs = evidence.difference.place, step.graphs["target"], step.comparison.pairs
+    rows = [int(pairs.target_rows[row]) for row in event.rows if pairs.are_tensors(row)]
+    if any(graph.origin(row)[0] == "call" for row in rows if row >= 0 and place_of(graph.dump, row) == place):
+        return None
+    values: set[tuple[str, str]] = set()
+    calls = []
+    for each in of_the_same_lines(step, [event], is_whole=False):
+        if each is not event and not differs_at(step, each, place):
+            continue
+        calls.append(each.called)
+        values.add((each.called, place))
+        before = next((other for other in reversed(step.events[: each.at]) if _is_before(other, each)), None)
+        if before is not None:
+            values.add((names.counterpart(before.called, "backward"), INPUTS))
+    return Proposal(Graft(frozenset(values)), tuple(calls) if len(calls) > 1 else ())
+
+
+def _is_before(event: Event, later: Event) -> bool:
+    """Return whether a forward call of both runs ended before another one began."""
+    return event.is_matched and event.direction == "forward" and event.key not in later.keys
+
+
+def cutting_calls(step: Step) -> list[Event]:
+    """Return the forward calls that only the target makes and through which no gradient flows, although one flows
+    through a call that returns what they take: such as `stop_gradient`."""
+    dump, calls, _ = step.comparison.sides["target"]
+    graph, found = step.graphs["target"], []
+    for event in step.events:
+        call = int(calls[event.place])
+        if event.is_matched or event.side != "target" or event.direction != "forward" or call < 0:
+            continue
+        if dump.counterpart(call, "backward") >= 0:
+            continue
+        origins = (graph.origin(row) for row in graph.inputs(call))
+        if any(kind == "call" and dump.counterpart(graph.call_of[made], "backward") >= 0 for kind, made in origins):
+            found.append(event)
+    return found
+
+
+def _returns_floats(graph: Graph, call: int) -> bool:
+    """Return whether a result of a forward call is a floating-point tensor, through which a gradient may flow."""
+    return any("float" in canonical(graph.columns.dtype(row)) for row in graph.outputs(call))
+
+
+def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the parameters that of the golden only the calls `inside` take, and of the target none; and those that get
+    their gradients only from these calls and from the backward of the calls `backward`, by the names of the target."""
+    golden, target = _users_of_parameters(step)
+    unused = frozenset(name for name, calls in golden.items() if calls <= inside and name not in target)
+    dump = step.comparison.golden
+    paired = {pair.golden: pair.target for pair in parameter_pairs(step.comparison)}
+    still = set()
+    for name, calls in golden.items():
+        differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}
+        if name in paired and differentiated and differentiated & backward and differentiated <= backward | inside:
+            still.add(paired[name])
+    return unused, frozenset(still)
+
+
+Users = dict[str, set[int]]
+"""By parameter the forward calls that take it, innermost ones and cells."""
+
+
+@cached_by_identity
+def _users_of_parameters(step: Step) -> tuple[Users, Users]:
+    """Return the users of the parameters of the golden and of the target."""
+    golden, target = (_users(step, side) for side in ("golden", "target"))
+    return golden, target
+
+
+def _users(step: Step, side: str) -> Users:
+    dump, graph = step.comparison.sides[side].dump, step.graphs[side]
+    found: Users = {}
+    for call, name in enumerate(dump.names):
+        if name.direction != "forward":
+            continue
+        for row in dump.columns.tensors(call, PARAMETERS):
+            found.setdefault(dump.parameter_name(row), set()).add(call)
+        for row in graph.inputs(call):
+            if graph.origin(row)[0] == "parameter":
+                found.setdefault(graph.source(row).text, set()).add(call)
+    return found
+
+
+def _on_the_way(step: Step, taken: Mapping[str, Sequence[int]]) -> set[int]:
+    """Return the positions of the calls of one run only that return these inputs, and of those before them."""
+    found: set[int] = set()
+    for side, (_, calls, _) in step.comparison.sides.items():
+        graph = step.graphs[side]
+        alone = {int(calls[each.place]): each.at for each in step.events if not each.is_matched and each.side == side}
+        waiting = list(taken[side])
+        while waiting:
+            kind, made = graph.origin(waiting.pop())
+            call = graph.call_of[made] if kind == "call" else -1
+            if (at := alone.get(call, -1)) >= 0 and at not in found:
+                found.add(at)
+                waiting += graph.inputs(call)
+    return found
+
+
+def _cells_on_the_lines(step: Step, block: Sequence[Event]) -> set[int]:
+    """Return the positions of the cells that the lines of code of a block call: what is found inside of them is found
+    again at their results."""
+    lines = {line for each in block if (line := line_of(step, each)) is not None}
+    return {each.at for each in step.events if each.kind == "cell" and line_of(step, each) in lines}
