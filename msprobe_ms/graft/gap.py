@@ -227,7 +227,9 @@ def gap_of(study: Study, replaced: Set[str] = frozenset()) -> RunGap:
         mine, theirs = (loss_of(dump) for dump in (step.comparison.target, step.comparison.golden))
         if mine is not None and theirs is not None:
             losses.add(mine, theirs)
-    return RunGap(losses.relative, _gradients(study, replaced), _updates(study, replaced))
+    gradients = (each for step in study.steps for each in _gradients(step))
+    updates = ((move.parameter, move.arrays) for move in _moves(study))
+    return RunGap(losses.relative, _relative(gradients, replaced), _relative(updates, replaced))
 
 
 def parts_of(step: Step, loss: float | None, gradients: Mapping[str, NDArray[Any]]) -> dict[str, Squares]:
@@ -252,49 +254,45 @@ def parts_of(step: Step, loss: float | None, gradients: Mapping[str, NDArray[Any
     return found
 
 
-def _gradients(study: Study, replaced: Set[str]) -> float | None:
+Values = list[Array | None]
+"""A gradient or an update, of target and golden; None for a side without it."""
+
+
+def _relative(values: Iterable[tuple[_Parameter, Values | None]], replaced: Set[str]) -> float | None:
+    """Return the relative distance of gradients or updates; None if the elements of one were not saved."""
     found = _Distance()
-    for step in study.steps:
-        dumps = step.comparison.target, step.comparison.golden
-        rows = [gradient_rows(dump) for dump in dumps]
-        for one in _parameters(step, rows):
-            names = one.target, one.golden
-            arrays = []
-            for dump, of, name in zip(dumps, rows, names, strict=True):
-                array = gradient(dump, of[name]) if name in of else None
-                if array is None and name in of:
-                    return None  # its elements were not saved
-                arrays.append(array)
-            if (one.target or one.golden) in replaced:
-                found.add(arrays[1], arrays[1])
-            elif not _add(found, arrays, one):
-                return None
+    for one, arrays in values:
+        if arrays is None:
+            return None
+        if (one.target or one.golden) in replaced:
+            found.add(arrays[1], arrays[1])
+        elif not _add(found, arrays, one):
+            return None
     return found.relative
 
 
-def _updates(study: Study, replaced: Set[str]) -> float | None:
-    found = _Distance()
-    for move in _moves(study):
-        if move is None:
-            return None
-        if (move.parameter.target or move.parameter.golden) in replaced:
-            found.add(move.arrays[1], move.arrays[1])
-        elif not _add(found, move.arrays, move.parameter):
-            return None
-    return found.relative
+def _gradients(step: Step) -> Iterator[tuple[_Parameter, Values | None]]:
+    """Return the gradients of all parameters of a step; None for one whose elements were not saved."""
+    dumps = step.comparison.target, step.comparison.golden
+    rows = [gradient_rows(dump) for dump in dumps]
+    for one in _parameters(step, rows):
+        sides = [(dump, of.get(name)) for dump, of, name in zip(dumps, rows, (one.target, one.golden), strict=True)]
+        arrays = [None if of is None else gradient(dump, of) for dump, of in sides]
+        is_saved = all(of is None or array is not None for (_, of), array in zip(sides, arrays, strict=True))
+        yield one, arrays if is_saved else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """The update of a parameter after a step, of target and golden; None for a side without it."""
+    """The update of a parameter after a step; None if its elements were not saved."""
 
     step: Step
     parameter: _Parameter
-    arrays: list[Array | None]
+    arrays: Values | None
 
 
-def _moves(study: Study) -> Iterator[_Move | None]:
-    """Return all updates between collected steps; None for one whose elements were not saved."""
+def _moves(study: Study) -> Iterator[_Move]:
+    """Return all updates between collected steps."""
     for rank in dict.fromkeys(step.rank for step in study.steps):
         of_rank = [step for step in study.steps if step.rank == rank]
         for old, new in pairwise(of_rank):
@@ -312,7 +310,7 @@ def _moves(study: Study) -> Iterator[_Move | None]:
                 is_saved = all(
                     array is not None or not name for array, name in zip(arrays, (one.target, one.golden), strict=True)
                 )
-                yield _Move(old, one, arrays) if is_saved else None
+                yield _Move(old, one, arrays if is_saved else None)
 
 
 def rounding_updates(study: Study) -> float:
@@ -322,14 +320,16 @@ def rounding_updates(study: Study) -> float:
     that are exactly 0 are not rounding.
     """
     difference = golden = 0.0
-    gradients: dict[int, dict[str, list[Array]]] = {}
+    gradients: dict[int, dict[str, tuple[Array, Array]]] = {}
     for move in _moves(study):
-        mine, theirs = (None, None) if move is None else _alike(move.arrays, move.parameter)
-        if move is None or mine is None or theirs is None or mine.shape != theirs.shape:
+        both = _of_one_shape(move.parameter, move.arrays)
+        if both is None:
             continue
+        mine, theirs = both
         golden += float(np.sum(np.square(theirs)))
         if id(move.step) not in gradients:
-            gradients[id(move.step)] = dict(_gradients_of(move.step))
+            found = ((one.target, _of_one_shape(one, arrays)) for one, arrays in _gradients(move.step))
+            gradients[id(move.step)] = {name: pair for name, pair in found if pair is not None}
         of_step = gradients[id(move.step)]
         pair = of_step.get(move.parameter.target)
         if pair is None or pair[0].shape != theirs.shape:
@@ -342,18 +342,10 @@ def rounding_updates(study: Study) -> float:
     return sqrt(difference / golden) if golden else 0.0
 
 
-def _gradients_of(step: Step) -> Iterator[tuple[str, list[Array]]]:
-    """Return the gradients of all parameters of both sides, in the same layout, by the target's name."""
-    dumps = step.comparison.target, step.comparison.golden
-    rows = [gradient_rows(dump) for dump in dumps]
-    for one in _parameters(step, rows):
-        if one.target in rows[0] and one.golden in rows[1]:
-            arrays = [
-                gradient(dump, of[name]) for dump, of, name in zip(dumps, rows, (one.target, one.golden), strict=True)
-            ]
-            mine, theirs = _alike(arrays, one)
-            if mine is not None and theirs is not None and mine.shape == theirs.shape:
-                yield one.target, [mine, theirs]
+def _of_one_shape(one: _Parameter, arrays: Values | None) -> tuple[Array, Array] | None:
+    """Return the values of both sides in the same layout; None if a side has none, or another shape."""
+    mine, theirs = (None, None) if arrays is None else _alike(arrays, one)
+    return (mine, theirs) if mine is not None and theirs is not None and mine.shape == theirs.shape else None
 
 
 def _rms(array: Array) -> float:
@@ -406,7 +398,7 @@ def consistent_pairs(comparison: Comparison) -> tuple[list[ParameterPair], list[
     return [pair for pair in every if id(pair) in kept], [pair for pair in every if id(pair) not in kept]
 
 
-def _add(found: _Distance, arrays: list[NDArray[Any] | None], one: _Parameter) -> bool:
+def _add(found: _Distance, arrays: Values, one: _Parameter) -> bool:
     """Add a parameter in the layout that both sides have; return whether that is possible."""
     mine, theirs = _alike(arrays, one)
     if mine is not None and theirs is not None and mine.shape != theirs.shape:
