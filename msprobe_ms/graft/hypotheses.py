@@ -136,9 +136,11 @@ class Hypothesis:
 
     def explains(self, finding: Divergence) -> bool:
         """Return whether a run with the graft may still have a finding that it explains: at a call of the replaced
-        region, or at an input that is replaced, because inputs are recorded as they were before."""
+        region, or at an input of a forward call that is replaced, because it is recorded as it was before."""
         if key_of(finding) in self.settles or finding.name in self.covers:
             return True
+        if names.parse(finding.name).direction != "forward":
+            return False
         difference = getattr(finding.evidence, "difference", None)
         place = getattr(difference, "place", "")
         return any(name == finding.name and is_selected(place, {of}) for name, of in self.graft.values if place)
