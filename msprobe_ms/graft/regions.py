@@ -59,7 +59,7 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
     values |= {value for value in inputs_where(step, comes_from_region) if value[0] not in own}
     for side in sides:
         for call in inside[side] | backward[side]:
-            for row in graphs[side].inputs(call) if _returns_floats(graphs[side], call) else ():
+            for row in graphs[side].inputs(call) if returns_floats(graphs[side], call) else ():
                 kind, made = graphs[side].origin(row)
                 if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
                     values |= set(incoming(step, side, producer))
@@ -83,7 +83,8 @@ def block_around(step: Step, event: Event) -> list[Event]:
 
 def until_alike(step: Step, event: Event) -> list[Event]:
     """Return a call whose results cannot be grafted, for example because they have another shape, and the calls that
-    take them, until all that later calls take from these can be."""
+    take them, until all that later calls take from these can be. A call that compares its tensors, and returns no
+    floating-point numbers, belongs to it: of the target's and the golden's values together, rounding would decide."""
     block, known = [event], counterparts(step)
     graph = step.graphs["target"]
     by_call = {int(step.comparison.pairs.target_calls[each.place]): each for each in step.events if each.is_matched}
@@ -94,7 +95,8 @@ def until_alike(step: Step, event: Event) -> list[Event]:
                 user = by_call.get(graph.call_of[row])
                 if user is None or user in block or len(block) > _MAX_REWIRED:
                     continue
-                if not known.has(user.called, place_of(graph.dump, row)):
+                is_graftable = known.has(user.called, place_of(graph.dump, row))
+                if not is_graftable or not returns_floats(graph, graph.call_of[row]):
                     block.append(user)
     return block
 
@@ -181,7 +183,7 @@ def cutting_calls(step: Step) -> list[Event]:
     return found
 
 
-def _returns_floats(graph: Graph, call: int) -> bool:
+def returns_floats(graph: Graph, call: int) -> bool:
     """Return whether a result of a forward call is a floating-point tensor, through which a gradient may flow."""
     return any("float" in canonical(graph.columns.dtype(row)) for row in graph.outputs(call))
 

@@ -168,3 +168,41 @@ def test_code_between_modules_is_replaced_with_its_backward_in_all_blocks(tmp_pa
         *((f"Module.down.Linear.forward.{number}", "input.0") for number in (0, 1)),
         *((f"Module.up.Linear.backward.{number}", "input") for number in (0, 1)),
     }
+
+
+def write_chosen(run, number):
+    """The `number` largest of four numbers are kept: those that are at least as large as the last of them."""
+    folder, data, x = run / "step0" / "rank0", {}, [4.0, 1.0, 3.0, 2.0]
+    largest = sorted(x, reverse=True)[:number]
+    kept = [a >= largest[-1] for a in x]
+    topk, narrow, ge, where = (f"Functional.{name}.0.forward" for name in ("topk", "narrow", "ge", "where"))
+
+    def of_x(name, place):
+        return record(folder, f"{name}.input.{place}", x, **{"from": "leaf"})
+
+    def of_call(name, place, made, value, dtype="float32"):
+        return record(folder, f"{name}.input.{place}", value, dtype, **{"from": f"call {made}.output.0"})
+
+    def output(name, value, dtype="float32"):
+        return [record(folder, f"{name}.output.0", value, dtype)]
+
+    data[topk] = {"input_args": [of_x(topk, 0), {"type": "int", "value": number}], "output": output(topk, largest)}
+    data[narrow] = {"input_args": [of_call(narrow, 0, topk, largest)], "output": output(narrow, largest[-1:])}
+    data[ge] = {
+        "input_args": [of_x(ge, 0), of_call(ge, 1, narrow, largest[-1:])],
+        "output": output(ge, kept, "bool"),
+    }
+    data[where] = {
+        "input_args": [of_call(where, 0, ge, kept, "bool"), of_x(where, 1)],
+        "output": output(where, [a * b for a, b in zip(x, kept, strict=True)]),
+    }
+    return write(run, data, {"topk": 6, "narrow": 7, "ge": 8, "where": 9})
+
+
+@pytest.mark.always
+def test_a_region_ends_after_a_call_that_compares_its_result(tmp_path):
+    """The threshold of the golden run is not compared with the numbers of the target."""
+    study = studied(write_chosen(tmp_path / "target", 3), write_chosen(tmp_path / "golden", 2))
+    step, finding = next(study.findings)
+    assert (finding.kind, finding.name) == (kinds.ARGUMENT, "Functional.topk.0.forward")
+    assert hypotheses(step, finding, [0])[0].graft.values == {("Functional.where.0.forward", "input.0")}
