@@ -180,8 +180,10 @@ OF_WRONG = (
     "## Calls without a fault",
     "",
     "Calls of each case that are not those of its fault, drawn at random and tested by `--calls`. A call after it",
-    "may close the gap, because its values in the golden run do not have the fault: it is not proven, since grafting",
-    "everything before it closes the gap as well.",
+    "may close the gap, because its values in the golden run do not have the fault: it is not proven if grafting",
+    "everything before it closes the gap as well. Proven was `Functional.mul.5.forward` of `recurrent-one`, which",
+    "takes the faulty result in one step of the loop: replacing the results alone of everything before it does not",
+    "correct the gradients of the other steps.",
 )
 
 

@@ -3,7 +3,7 @@
 import pytest
 from interrupting import CASES, interrupt
 
-pytestmark = [pytest.mark.torch, pytest.mark.part(2)]
+pytestmark = [pytest.mark.torch, pytest.mark.turns("interrupts", 1)]
 
 
 @pytest.mark.parametrize(("seed", "count"), CASES)
