@@ -1,5 +1,6 @@
 """Which graft tests which finding, of the dumps of trainings whose only change is known (tests/gate/runs)."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ RUNS = Path(__file__).parents[1] / "gate" / "runs"
 def of():
     """`of("eps")`: the hypotheses for the first finding of a variant, with its step and finding."""
 
+    @cache
     def made(variant):
         study = studied(RUNS / variant, RUNS / "base")
         step, finding = next(study.findings)

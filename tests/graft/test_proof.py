@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,18 +22,24 @@ RUNS = Path(__file__).parents[1] / "gate" / "runs"
 EPS, BASE = RUNS / "eps", RUNS / "base"
 
 
+@cache
+def compared(run):
+    """The comparison of a run with the golden one, which several tests and runs of a proof need."""
+    return studied(run, BASE)
+
+
 @pytest.fixture
 def proof():
     """`proof(EPS, [run, ...])`: the proof if the runs of the training leave these dumps, and the plans they had."""
 
     def made(target, left, budget=8):
-        study, plans = studied(target, BASE), []
+        study, plans = compared(target), []
 
         def train(plan, what):
             plans.append(plan)
             return left[min(len(plans), len(left)) - 1]
 
-        found = prove(study, floor_of(study), train, lambda run: studied(run, BASE), budget)
+        found = prove(study, floor_of(study), train, compared, budget)
         return found, plans
 
     return made
