@@ -206,7 +206,7 @@ def wrong_table(files):
 
 HEAD = (
     "Written by `python benchmarks/graft/run.py --work DIR --write`. The method was developed with the tuning set and",
-    "the first 24 pairs; the held-out set was run once, at its end.",
+    "with pairs; every second fault of the held-out set was run at its end.",
     "",
     "- `Wrong` counts cases with a proven call of which none may be named, nor any call of the region that was",
     "  replaced with it.",
