@@ -55,6 +55,7 @@ from .calls import (
     gradients_of,
     incoming,
     inputs_where,
+    line_of,
     places_of,
 )
 from .gap import consistent_pairs
@@ -401,12 +402,12 @@ def _repeated(step: Step, alike: Sequence[Divergence]) -> Proposal | None:
     for one in alike:
         if one.line is not None and step.events[one.at].direction == "forward":
             lines.setdefault((one.file, one.line), one)
-    target, named = step.comparison.target, {one.name for one in alike}
+    named = {one.name for one in alike}
     values: set[tuple[str, str]] = set()
     calls = []
     for event in step.events if lines else ():
         name = called(step, event)
-        line = user_line(target.calls.stack(target.place[name])) if name and event.direction == "forward" else None
+        line = line_of(step, event) if name else None
         found = lines.get(line) if line is not None else None
         if found is None or function_of(name) != function_of(found.name):
             continue

@@ -35,8 +35,8 @@ class Graft:
     values : names of calls with direction, and places in them, `output.0`; `output` is all outputs, `*` all.
     parameters : names of parameters, whose values are written at the start of a step.
     steps : the steps in which it grafts; None for all.
-    missing : names of parameters that only replaced calls of the golden take, so that they do not matter to the
-        training: a gap counts their gradients and updates as replaced.
+    missing : names of parameters whose gradients the training does not compute, because replaced calls of the golden
+        return them: a gap counts their gradients and updates as replaced.
     """
 
     values: frozenset[tuple[str, str]] = frozenset()

@@ -407,9 +407,11 @@ def _round(search: _Search, current: Study) -> Study | None:
             search.trials.append(trial.judged(trial.closed, 0.0))
             if before.is_noise(search.floor):  # as this run has shown
                 return done.study
-            if trial.explains or (trial.is_judged and _is_resolved(search, done.study, hypothesis)):
+            is_resolved = trial.explains or (trial.is_judged and _is_resolved(search, done.study, hypothesis))
+            if is_resolved:
                 resolved.append((len(search.trials) - 1, done.study))
-            if trial.explains or (resolved and trial.closed >= CONTRIBUTES) or _is_shown(search, done, hypothesis):
+            is_enough = trial.explains or (resolved and trial.closed >= CONTRIBUTES)
+            if is_enough or (is_resolved and _is_shown(search, done, hypothesis)):
                 break
         if resolved:  # that which closes most; of several faults one may close nothing alone
             at, found = max(resolved, key=lambda one: search.trials[one[0]].closed)
@@ -457,15 +459,13 @@ def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
 
 
 def _is_shown(search: _Search, done: Run, hypothesis: Hypothesis) -> bool:
-    """Return whether the call of a finding gives the golden's results as soon as it takes the golden's inputs or
+    """Return whether a resolved finding's call gives the golden's results as soon as it takes the golden's inputs or
     parameters: that is the cause, even if of several faults it closes nothing alone."""
     key = key_of(hypothesis.finding)
     is_replaced = any(
         name == key[0] and place.partition(".")[0] in (OUTPUTS, EVERY) for name, place in hypothesis.graft.values
     )
-    if search.is_estimate or is_replaced or any(key_of(finding) == key for _, finding in done.study.findings):
-        return False
-    return _is_resolved(search, done.study, hypothesis)
+    return not (search.is_estimate or is_replaced or any(key_of(finding) == key for _, finding in done.study.findings))
 
 
 def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergence, *, is_first: bool) -> float | None:
