@@ -3,19 +3,16 @@
 import json
 import os
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch_training import network, train
+from traced_lines import AtLine
 
-import msprobe
 from msprobe.core.monitor_v2.trainer import TrainerMonitorV2
 from msprobe.pytorch import TrainerMon
 
 pytestmark = pytest.mark.torch
-
-HOME = str(Path(msprobe.__file__).parent)
 
 
 def started(form, tmp_path, monkeypatch):
@@ -59,21 +56,8 @@ def open_files(folder):
     return [target for target in targets if target.startswith(str(folder))]
 
 
-class AtLine:
-    """Raises KeyboardInterrupt when so many lines of msprobe have run in this thread."""
-
-    def __init__(self, at):
-        self.left = at
-
-    def __call__(self, frame, event, argument):
-        return self.line if frame.f_code.co_filename.startswith(HOME) else None
-
-    def line(self, frame, event, argument):
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-        return self.line
+def interrupt():
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("form", ["sections", "trainer_mon"])
@@ -88,7 +72,7 @@ def test_after_an_interrupt_at_any_line_of_stop_the_next_stop_removes_all(form, 
         assert hooks(net, optimizer)
         assert open_files(folder)
         interrupted = False
-        sys.settrace(AtLine(at))
+        sys.settrace(AtLine(at, interrupt))
         try:
             monitor.stop()
         except KeyboardInterrupt:

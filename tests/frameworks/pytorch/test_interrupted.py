@@ -4,20 +4,18 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from preloaded import python
 from small_model import Mlp
+from traced_lines import AtLine
 
-import msprobe
 from msprobe import stage_control
 from msprobe.base.errors import UsageError
 
 pytestmark = [pytest.mark.torch, pytest.mark.part(2)]
 
-HOME = str(Path(msprobe.__file__).parent)
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
 
 
@@ -31,22 +29,9 @@ def train(debugger, net):
     return [parameter.grad.tolist() for parameter in net.parameters()]
 
 
-class AtLine:
-    """Sends a signal when so many lines of msprobe have run."""
-
-    def __init__(self, at):
-        self.left = at
-
-    def __call__(self, frame, event, argument):
-        return self.line if frame.f_code.co_filename.startswith(HOME) else None
-
-    def line(self, frame, event, argument):
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                sys.settrace(None)  # calls from here on need not be traced, which costs more than the step
-                signal.raise_signal(signal.SIGUSR1)
-        return self.line
+def send_signal():
+    sys.settrace(None)  # calls from here on need not be traced, which costs more than the step
+    signal.raise_signal(signal.SIGUSR1)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +52,7 @@ def test_a_handler_that_ends_the_step_may_come_at_any_line(level, stride, collec
     try:
         at, reached = 1, True
         while reached:
-            count = AtLine(at)
+            count = AtLine(at, send_signal)
             sys.settrace(count)
             try:
                 gradients = train(debugger, net)
