@@ -1,7 +1,6 @@
 """The proof as a page: the answer, and the table of all runs of the training."""
 
 from collections.abc import Iterator
-from dataclasses import astuple
 from math import isfinite
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from msprobe.report.document import Head, Side, Table, TableSet
 from msprobe.report.file import Chunks, Report, against, now
 from msprobe.store.record import Dump
 
-from .gap import RunGap
 from .proof import Proof, Verdict
 from .report import COLUMNS, OF_ESTIMATES, answer_of, of_estimate, shown_gap, subject, what_words
 
@@ -58,13 +56,9 @@ def _side(path: Path, dump: Dump) -> Side:
 
 
 def _rows(proof: Proof) -> Iterator[tuple[float | Words | None, ...]]:
-    yield phrase("none"), *_numbers(proof.gap), None, None, *(None for _ in OF_ESTIMATES if proof.is_estimate)
+    yield phrase("none"), *proof.gap.measures.values(), None, None, *(None for _ in OF_ESTIMATES if proof.is_estimate)
     for trial in proof.trials:
         name = phrase("{name}: {what}", name=subject(trial), what=what_words(trial))
         closed = f"{trial.closed:.0%}" if trial.is_judged and isfinite(trial.closed) else None
         verdict = None if trial.is_halving else _VERDICTS[trial.verdict]
-        yield name, *_numbers(shown_gap(trial)), closed, verdict, *of_estimate(trial)
-
-
-def _numbers(gap: RunGap) -> tuple[float | None, ...]:
-    return astuple(gap)
+        yield name, *shown_gap(trial).measures.values(), closed, verdict, *of_estimate(trial)

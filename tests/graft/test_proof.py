@@ -9,12 +9,13 @@ import pytest
 from small_trainings import write_run
 
 from msprobe.base.errors import UsageError
-from msprobe.graft.gap import Floor, FloorSource, floor_of
+from msprobe.graft.gap import Floor, FloorSource, floor_of, gap_of_parts
 from msprobe.graft.hypotheses import named_by_user
 from msprobe.graft.page import page_of
-from msprobe.graft.proof import Verdict, prove
+from msprobe.graft.proof import Estimate, Verdict, prove
 from msprobe.graft.report import answer_of, exit_code, lines
 from msprobe.graft.runs import studied
+from msprobe.report.embed import unpacked
 
 pytestmark = pytest.mark.part(3)
 
@@ -87,13 +88,34 @@ def test_the_table_has_a_row_for_each_run(proof):
     assert row.split()[-5:] == ["0", "0", "0", "100%", "proven"]
 
 
+def rows_of(page):
+    """The rows of a page's only table."""
+    (table,) = page.head.tables
+    return unpacked(page.chunks.held[table.chunk - 1])["rows"]
+
+
 def test_the_page_has_the_answer_and_a_row_for_each_run(proof, tmp_path):
     found, _ = proof(EPS, [BASE])
     page = page_of(found, "msprobe graft")
     assert (page.head.kind, page.head.answer.first.kind.code) == ("graft", "MSP871")
     assert [each.rows for each in page.head.tables] == [2]
+    none, run = rows_of(page)
+    gap = [found.gap.loss, found.gap.gradients, found.gap.updates]
+    assert none[1:] == [*gap, None, None]
+    assert run[1:] == [0.0, 0.0, 0.0, "100%", ["proven"]]
     page.write(tmp_path / "proof.html")
     assert (tmp_path / "proof.html").stat().st_size < 1_000_000
+
+
+def test_the_page_of_an_estimate_has_how_much_was_replayed_and_reached(proof):
+    found, _ = proof(EPS, [BASE])
+    (trial,) = found.trials
+    estimate = Estimate(12, (), (), losses=(1, 1), gradients=(3, 4), covered=1.0, is_judged=True)
+    gap = gap_of_parts({"loss": (1.0, 16.0), "weight": (4.0, 16.0)})
+    trial = replace(trial, estimate=estimate, gap=gap, verdict=Verdict.LIKELY)
+    none, run = rows_of(page_of(replace(found, is_estimate=True, trials=(trial,)), "msprobe graft"))
+    assert none[4:] == [None, None, None, None]
+    assert run[1:] == [0.25, 0.5, None, "100%", ["likely cause (estimated)"], 12, ["{reached} of {every}", "4", "5"]]
 
 
 def test_a_run_that_is_another_training_is_noted(proof, tmp_path):
@@ -230,6 +252,24 @@ def test_a_graft_without_which_nothing_remains_is_not_kept(tmp_path):
     assert [trial.verdict for trial in found.trials] == [Verdict.NO_EFFECT, Verdict.PROVEN]
 
 
+def test_of_two_grafts_that_close_the_same_one_is_kept(tmp_path):
+    golden = write_run(tmp_path / "golden", **SMALL)
+    update = {"weights": [{"weight": [1.0, 1.0]}, {"weight": [1.0, 9.0]}]}
+    target = write_run(tmp_path / "target", **SMALL | {"output": (1.0, 4.0)} | LOSS | update)
+    left = [write_run(tmp_path / "output", **SMALL | LOSS | update), write_run(tmp_path / "loss", **SMALL | update)]
+    left += [golden, golden, target]  # with all grafts, without that of the loss, and without both
+    study, plans = studied(target, golden), []
+
+    def train(plan, what):
+        plans.append({name for step in plan.steps.values() for name in (*step.calls, *step.parameters)})
+        return left[len(plans) - 1]
+
+    found = prove(study, floor_of(study), train, lambda run: studied(run, golden), 8)
+    output, loss = "Module.fc.Linear.forward.0", "Functional.mse_loss.0.forward"
+    assert [trial.hypothesis.finding.kind.code for trial in found.kept] == ["MSP101", "MSP105"]
+    assert [plan & {output, loss} for plan in plans] == [{output}, {output, loss}, {output, loss}, {output}, set()]
+
+
 COARSE = Floor(1e-4, 1e-4, 1e-2, FloorSource.MODEL, most=0.1)
 """The floor of a pair of which one side computes in TF32."""
 
@@ -258,6 +298,9 @@ def test_a_run_without_findings_shows_the_noise_of_a_coarser_precision(tmp_path,
     assert found.floor.source is FloorSource.JUDGED
     assert found.floor.gradients == pytest.approx(min(0.1, 2 * part))
     assert found.trials[0].closed == pytest.approx(closed)
+    given = named_by_user(study, ["Module.fc.Linear.forward.0"])
+    named = prove(study, COARSE, lambda plan, what: left.target, lambda run: left, 1, given)
+    assert (named.floor, named.trials[0].closed) == (found.floor, found.trials[0].closed)
 
 
 @pytest.mark.always
