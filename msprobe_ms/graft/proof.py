@@ -257,11 +257,16 @@ class _Search:
             self.floor = BIT_EQUAL  # a finding at the first call leaves nothing before it that could show this
         return done
 
-    def raise_floor(self, done: Run, hypothesis: Hypothesis) -> None:
-        """Raise the noise floor by a run with a graft in which the comparison finds nothing else."""
+    def test(self, hypothesis: Hypothesis, what: str = "") -> tuple[Run, Trial]:
+        """Run with a graft and those that were kept; a run in which the comparison finds nothing else may raise the
+        noise floor. `what` is logged; without it, the hypothesis is."""
+        done = self.run([*self.grafts, hypothesis.graft], what or _described(hypothesis))
         is_alone = all(hypothesis.explains(each) or self.is_settled(each) for _, each in done.study.findings)
         if is_alone and not self.is_estimate:
             self.floor = self.floor.raised(done.gap)
+        before = self.gaps[-1]
+        closes, closed = closure(before, done.gap, self.floor), closure_of_largest(before, done.gap, self.floor)
+        return done, Trial(hypothesis, done.gap, closes, closed, estimate=done.estimate)
 
     @property
     def is_explained(self) -> bool:
@@ -352,8 +357,7 @@ def _test(search: _Search, given: Sequence[Hypothesis]) -> None:
             search.untested = tuple(one.name for one in given[number:])
             return
         before = search.gaps[-1]
-        done = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
-        trial = _trial(hypothesis, before, done, search.floor)
+        done, trial = search.test(hypothesis)
         search.trials.append(trial.judged(trial.closed, None))
         if not trial.explains:
             continue
@@ -401,9 +405,7 @@ def _round(search: _Search, current: Study) -> Study | None:
         for at in search.kept:
             families.setdefault(family_of(search.trials[at].hypothesis.finding), search.trials[at].hypothesis.name)
         for hypothesis in hypotheses(step, finding, later, families):
-            done = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
-            search.raise_floor(done, hypothesis)
-            trial = _trial(hypothesis, before, done, search.floor)
+            done, trial = search.test(hypothesis)
             search.trials.append(trial.judged(trial.closed, 0.0))
             if before.is_noise(search.floor):  # as this run has shown
                 return done.study
@@ -438,11 +440,6 @@ def _tried(search: _Search, current: Study) -> Iterator[tuple[Step, Divergence]]
             known.add(key_of(finding))
             number += 1
             yield step, finding
-
-
-def _trial(hypothesis: Hypothesis, before: RunGap, done: Run, floor: Floor) -> Trial:
-    closed = closure_of_largest(before, done.gap, floor)
-    return Trial(hypothesis, done.gap, closure(before, done.gap, floor), closed, estimate=done.estimate)
 
 
 def _is_resolved(search: _Search, found: Study, hypothesis: Hypothesis) -> bool:
@@ -488,14 +485,12 @@ def _halved(search: _Search, current: Study) -> Study | None:
     calls = [] if step is None else differing_calls(step)
     if step is None or finding is None or len(calls) < 2:
         return None
-    before, low, high = search.gaps[-1], 0, len(calls)
-    share = 0.0
+    low, high, share = 0, len(calls), 0.0
     while high - low > 1:
         middle = (low + high) // 2
         graft = calls_graft(step, calls[:middle])
         hypothesis = Hypothesis(f"the first {middle} of {len(calls)} calls", graft, step, finding, middle)
-        done = search.run([*search.grafts, graft], hypothesis.name)
-        trial = _trial(hypothesis, before, done, search.floor)
+        _, trial = search.test(hypothesis, hypothesis.name)
         search.trials.append(replace(trial.judged(trial.closed, 1.0), is_halving=True))
         if trial.explains:
             high = middle
@@ -504,8 +499,7 @@ def _halved(search: _Search, current: Study) -> Study | None:
     hypothesis = of_call(step, finding, calls[high - 1])
     if hypothesis.graft in [trial.hypothesis.graft for trial in search.trials]:
         return None
-    done = search.run([*search.grafts, hypothesis.graft], _described(hypothesis))
-    trial = _trial(hypothesis, before, done, search.floor)
+    done, trial = search.test(hypothesis)
     search.trials.append(trial.judged(trial.closed, share))
     if not trial.explains:
         return None

@@ -14,10 +14,10 @@ from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.locate.finding import Between
-from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.store.record import PARAMETERS
 
 from .calls import called, differs, differs_at, function_of, gradients_of, incoming, inputs_where, line_of
+from .gap import consistent_pairs
 from .plan import INPUTS, Graft, counterparts, place_of
 from .runs import Step
 
@@ -194,7 +194,7 @@ def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> t
     golden, target = _users_of_parameters(step)
     unused = frozenset(name for name, calls in golden.items() if calls <= inside and name not in target)
     dump = step.comparison.golden
-    paired = {pair.golden: pair.target for pair in parameter_pairs(step.comparison)}
+    paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
     still = set()
     for name, calls in golden.items():
         differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}

@@ -1,5 +1,7 @@
 """What is replaced around calls that one run alone makes, that have another order, or that were not recorded."""
 
+from dataclasses import replace
+
 import pytest
 from small_trainings import record, write
 
@@ -97,6 +99,46 @@ def test_where_the_target_computes_no_gradient_those_of_the_parameters_count_as_
     assert "Functional.stop_gradient.0.forward" not in {name for name, _ in first.graft.values}
 
 
+def write_half_cut(run, is_cut):
+    """`mul`, whose result is added to itself and used again; cut, `stop_gradient` is before the second argument of
+    `add`, which has no gradient then."""
+    folder, data = run / "step0" / "rank0", {}
+    mul, stop, add, total = (f"Functional.{name}.0.forward" for name in ("mul", "stop_gradient", "add", "sum"))
+
+    def call(name, value, *arguments):
+        inputs = [
+            record(folder, f"{name}.input.{at}", given, **{"from": origin})
+            for at, (given, origin) in enumerate(arguments)
+        ]
+        data[name] = {"input_args": inputs, "output": [record(folder, f"{name}.output.0", value)]}
+        return value, f"call {name}.output.0"
+
+    def backward(name, gradient, *returned):
+        name = name.replace("forward", "backward")
+        outputs = [record(folder, f"{name}.output.{at}", each) for at, each in enumerate(returned)]
+        data[name] = {"input": [record(folder, f"{name}.input.0", gradient)], "output": outputs}
+
+    x = call(mul, [2.0, 6.0], ([1.0, 3.0], "leaf"))
+    other = call(stop, [2.0, 6.0], x) if is_cut else x
+    both = call(add, [4.0, 12.0], x, other)
+    call(total, [6.0, 18.0], both, x)
+    backward(total, [1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
+    backward(add, [1.0, 1.0], [1.0, 1.0], [0.0, 0.0] if is_cut else [1.0, 1.0])
+    backward(mul, [2.0, 2.0] if is_cut else [3.0, 3.0], [4.0, 4.0] if is_cut else [6.0, 6.0])
+    return write(run, data, {"mul": 6, "stop_gradient": 7, "add": 8, "sum": 9})
+
+
+@pytest.mark.always
+def test_a_gradient_that_is_cut_is_replaced_where_it_would_arrive(tmp_path):
+    """Replacing what `add` returns has no effect, because `stop_gradient` drops it."""
+    study = studied(write_half_cut(tmp_path / "target", True), write_half_cut(tmp_path / "golden", False))
+    step, finding = next(study.findings)
+    assert (finding.kind, finding.name) == (kinds.COMPUTES, "Functional.add.0.backward")
+    first, *others = hypotheses(step, finding, [0])
+    assert first.graft.values == {("Functional.mul.0.backward", "input")}
+    assert others[0].graft.values == {("Functional.add.0.backward", "output")}
+
+
 def write_missing(run, missing, dtype, spelled):
     """Three calls, of which the middle one is missing in the target; it returns tensors of a dtype, `spelled` so in the
     dump. The last one's result is 1 higher in the golden run."""
@@ -168,6 +210,19 @@ def test_code_between_modules_is_replaced_with_its_backward_in_all_blocks(tmp_pa
         *((f"Module.down.Linear.forward.{number}", "input.0") for number in (0, 1)),
         *((f"Module.up.Linear.backward.{number}", "input") for number in (0, 1)),
     }
+
+
+def test_a_finding_at_a_replaced_input_is_explained(tmp_path):
+    """A run with the graft records the input as it was before."""
+    study = studied(write_modules(tmp_path / "target", 1.5), write_modules(tmp_path / "golden", 1.0))
+    step, finding = next(study.findings)
+    first = hypotheses(step, finding, [0])[0]
+    other_kind = replace(finding, kind=kinds.STRUCTURE)
+    assert first.explains(other_kind)
+    difference = replace(finding.evidence.difference, place="input.1")
+    assert not first.explains(replace(other_kind, evidence=replace(finding.evidence, difference=difference)))
+    assert not first.explains(replace(other_kind, name="Module.up.Linear.forward.1"))
+    assert not first.explains(replace(other_kind, name="Module.down.Linear.backward.0"))
 
 
 def write_chosen(run, number):
