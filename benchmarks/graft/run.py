@@ -17,6 +17,7 @@ import random
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -143,10 +144,15 @@ def answer(words):
 
 def scored(case, faults, folder, budget, offline=False, calls=()):
     """One line of the results."""
+    line = {"case": case.name, "regime": case.regime, "class": "+".join(fault.subject for fault in faults) or "clean"}
     began = time.perf_counter()
     found, log = graft(case, folder, budget, offline, calls)
-    line = {"case": case.name, "regime": case.regime, "class": "+".join(fault.subject for fault in faults) or "clean"}
     line["seconds"] = round(time.perf_counter() - began, 1)
+    return entered(line, found, log, [partial(is_right, fault, case, folder) for fault in faults])
+
+
+def entered(line, found, log, tests):
+    """The line with what a document has: `tests` return for each fault whether a proven call is one of it."""
     if found is None:
         return line | {"failed": log}
     proven = [one for one in found["findings"] if one["code"] in ("MSP871", "MSP874")]
@@ -161,7 +167,7 @@ def scored(case, faults, folder, budget, offline=False, calls=()):
     line["closed"] = [one["fields"]["closed"] for one in proven]
     line["shares"] = [one["share"] for one in details.get("grafts", ()) if one["share"] is not None]
     line["rest"] = details.get("rest", {}).get("share")
-    line["right"] = [any(is_right(fault, case, folder, one) for one in proven) for fault in faults]
+    line["right"] = [any(test(one) for one in proven) for test in tests]
     line["grafts"] = [
         {
             key: one[key]
@@ -171,6 +177,14 @@ def scored(case, faults, folder, budget, offline=False, calls=()):
         for one in details.get("grafts", ())
     ]
     return line
+
+
+SHOWN = ("case", "class", "right", "proven", "closed", "shares", "rest", "runs", "seconds", "failed")
+
+
+def shown(line):
+    """Print what matters of a line."""
+    print(json.dumps({key: line[key] for key in SHOWN if key in line}), flush=True)
 
 
 WRONG = "wrong-"
@@ -370,12 +384,7 @@ def main():
                 line["online"] = scored(case, faults, folder, options.budget).get("proven")
             file.write(json.dumps(line) + "\n")
             file.flush()
-            shown = {
-                key: line[key]
-                for key in ("case", "class", "right", "proven", "closed", "shares", "rest", "runs", "seconds", "failed")
-                if key in line
-            }
-            print(json.dumps(shown), flush=True)
+            shown(line)
 
 
 if __name__ == "__main__":
