@@ -14,15 +14,14 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import run
 
 PORTS = run.HERE.parent / "ports"
-sys.path.insert(0, str(PORTS))
+sys.path.append(str(PORTS))
 
 import environments  # noqa: E402  # the modules of benchmarks/ports
 import truth  # noqa: E402
@@ -65,10 +64,14 @@ def scored(work, name, model, written, budget, interpreter):
     plan.write_text(json.dumps([item]))
     words = ["graft", case / "target", case / "golden", "--json", "--budget", budget]
     began = time.perf_counter()
-    found, log = run.answer([*words, "--", interpreter, PORTS / "target.py", plan])
+    command = [sys.executable, "-m", "msprobe", *words, "--", interpreter, PORTS / "target.py", plan]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     line = {"case": name, "regime": "ports", "class": model, "seconds": round(time.perf_counter() - began, 1)}
     tests = [partial(is_right, written, case / "target", case / "golden")] if written else []
-    return run.entered(line, found, log, tests)
+    try:
+        return run.entered(line, json.loads(done.stdout), "", tests)
+    except ValueError:
+        return line | {"failed": done.stderr[-2000:]}
 
 
 def is_right(written, target, golden, finding):
@@ -99,10 +102,7 @@ def main():
     os.environ |= PACKAGES
     interpreter = environments.FOLDER / environments.SIDES["target"] / "bin" / "python"
     kind = "ports-clean" if options.clean else f"ports-{options.set}"
-    with (
-        open(options.work / f"{kind}.jsonl", "a") as file,
-        ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool,
-    ):
+    with open(options.work / f"{kind}.jsonl", "a") as file, ThreadPoolExecutor(options.jobs) as pool:
         cases = [(options.work, name, *case, options.budget, interpreter) for name, case in chosen(options).items()]
         for done in as_completed([pool.submit(scored, *case) for case in cases]):
             line = done.result()

@@ -165,6 +165,7 @@ def entered(line, found, log, tests):
     }
     line["proven"] = [one["place"]["name"] for one in proven]
     line["closed"] = [one["fields"]["closed"] for one in proven]
+    line["covers"] = [len(one["fields"]["covers"]) for one in proven]
     line["shares"] = [one["share"] for one in details.get("grafts", ()) if one["share"] is not None]
     line["rest"] = details.get("rest", {}).get("share")
     line["right"] = [any(test(one) for one in proven) for test in tests]
@@ -179,7 +180,7 @@ def entered(line, found, log, tests):
     return line
 
 
-SHOWN = ("case", "class", "right", "proven", "closed", "shares", "rest", "runs", "seconds", "failed")
+SHOWN = ("case", "class", "right", "proven", "covers", "closed", "shares", "rest", "runs", "seconds", "failed")
 
 
 def shown(line):

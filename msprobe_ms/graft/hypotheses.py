@@ -63,7 +63,7 @@ from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, plac
 from .regions import (
     NOTHING,
     Proposal,
-    block_around,
+    blocks_of_one_run,
     code_between_modules,
     cutting_calls,
     of_the_same_lines,
@@ -358,12 +358,10 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
                 yield region_of(step, block, tuple(each.called for each in block))
         yield Proposal(_tensor(step, event, evidence.difference.place, with_producers=True))
     elif isinstance(evidence, OtherCall) or not name:
-        alone_block, every = block_around(step, event), [each for each in step.events if not each.is_matched]
-        function = names.parse(event.called).stem
-        is_repeated = any(names.parse(each.called).stem == function for each in every if each not in alone_block)
-        for block in (every, alone_block) if is_repeated else (alone_block, every):
-            calls = [each.name for each in block if names.parse(each.called).stem == function]
-            yield region_of(step, block, tuple(each.name for each in block) if len(calls) > 1 else ())
+        function = function_of(event.called)
+        for block in blocks_of_one_run(step, event):
+            calls = [each.called for each in block if function_of(each.called) == function]
+            yield region_of(step, block, tuple(each.called for each in block) if len(calls) > 1 else ())
     if not name:
         return
     if event.kind == "parameters_grad":

@@ -6,6 +6,7 @@ before it, and those that calls of both runs in it return.
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import groupby
 
 from msprobe.base import names
 from msprobe.base.memo import cached_by_identity
@@ -71,14 +72,41 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
     return Proposal(Graft(frozenset(values), still, missing=missing | still), calls, covers)
 
 
-def block_around(step: Step, event: Event) -> list[Event]:
-    """Return the calls of one run only that surround an event, up to the next calls of both runs."""
+def blocks_of_one_run(step: Step, event: Event) -> list[list[Event]]:
+    """Return calls that one run alone makes, around an event, as candidates: those up to the next calls of both runs,
+    together with all other places where the same calls are made, as in each layer of a model, if there are any; those
+    alone; those with all places where the event's function is called; all calls of one run."""
+    around, function, blocks = _block_around(step, event), function_of(event.called), _blocks(step)
+    alike = [block for block in blocks if _functions(block) == _functions(around)]
+    calling = [block for block in blocks if any(function_of(each.called) == function for each in block)]
+    found = [around]
+    for others in (alike, calling, blocks):
+        every = {each.at: each for block in (around, *others) for each in block}
+        united = [every[at] for at in sorted(every)]
+        if united not in found:
+            found.append(united)
+    return [found[1], around, *found[2:]] if len(alike) > 1 else found
+
+
+def _block_around(step: Step, event: Event) -> list[Event]:
+    """Return the calls of one run only around an event, up to the next calls of both runs."""
     first = last = event.at
     while first > 0 and not step.events[first - 1].is_matched:
         first -= 1
     while last + 1 < len(step.events) and not step.events[last + 1].is_matched:
         last += 1
     return step.events[first : last + 1]
+
+
+@cached_by_identity
+def _blocks(step: Step) -> list[list[Event]]:
+    """Return all calls of one run only, as sequences without a call of both runs between them."""
+    return [list(block) for is_matched, block in groupby(step.events, lambda each: each.is_matched) if not is_matched]
+
+
+def _functions(block: Sequence[Event]) -> list[tuple[str, str, str]]:
+    """Return the calls of a block by side, direction and function, in alphabetical order."""
+    return sorted((each.side, each.direction, function_of(each.called)) for each in block)
 
 
 def until_alike(step: Step, event: Event) -> list[Event]:
