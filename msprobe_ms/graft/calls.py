@@ -10,7 +10,7 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.store.record import INPUT
 from msprobe.store.stacks_and_construct import Line, user_line
 
-from .plan import EVERY, INPUTS, OUTPUTS, Graft, is_sum, place_of
+from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_sum, place_of
 from .runs import Step
 
 _PASS = GRADES.index("pass")
@@ -32,18 +32,21 @@ def both_of(step: Step, name: str) -> Iterator[tuple[str, str]]:
 
 
 def gradients_of(step: Step, name: str) -> Iterator[tuple[str, str]]:
-    """Return the input gradients of a backward call. One that was recorded as the sum over all users of a tensor is
-    replaced where it arrives: at the call that returned the tensor."""
+    """Return the input gradients of a backward call. One that was recorded as the sum over all users of a tensor, or
+    that has no counterpart because the two runs call different functions, is replaced where it arrives: at the call
+    that returned the tensor."""
     yield name, OUTPUTS
+    has_counterpart = counterparts(step).has(name, OUTPUTS)
     for side, (dump, calls, _) in step.comparison.sides.items():
         graph = step.graphs[side]
         for at in places_of(step, name):
             call = int(calls[at])
-            if call < 0 or not any(is_sum(dump, row) for row in graph.outputs(call)):
+            if call < 0 or (has_counterpart and not any(is_sum(dump, row) for row in graph.outputs(call))):
                 continue
             forward = dump.counterpart(call, "forward")
             for row in graph.inputs(forward) if forward >= 0 else ():
-                if (gradient := graph.gradient(row)) >= 0 and is_sum(dump, gradient):
+                gradient = graph.gradient(row)
+                if gradient >= 0 and (is_sum(dump, gradient) or not has_counterpart):
                     kind, made = graph.origin(row)
                     if kind == "call":
                         yield from incoming(step, side, graph.call_of[made])

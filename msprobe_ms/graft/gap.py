@@ -221,12 +221,12 @@ class _Parameter:
 
 def gap_of(study: Study, replaced: Set[str] = frozenset()) -> RunGap:
     """Return the gap between the two runs of a study; `replaced` parameters have the gradients and updates of the
-    golden."""
+    golden, and if LOSS is replaced, all losses are those of the golden."""
     losses = _Distance()
     for step in study.steps:
         mine, theirs = (loss_of(dump) for dump in (step.comparison.target, step.comparison.golden))
         if mine is not None and theirs is not None:
-            losses.add(mine, theirs)
+            losses.add(theirs if LOSS in replaced else mine, theirs)
     gradients = (each for step in study.steps for each in _gradients(step))
     updates = ((move.parameter, move.arrays) for move in _moves(study))
     return RunGap(losses.relative, _relative(gradients, replaced), _relative(updates, replaced))

@@ -64,12 +64,15 @@ from .regions import (
     NOTHING,
     Proposal,
     blocks_of_one_run,
+    calls_of_golden,
     code_between_modules,
     cutting_calls,
     of_the_same_lines,
     region_of,
     rewired_calls,
     until_alike,
+    unused_parameters,
+    without_gradient,
 )
 from .runs import Step, Study
 
@@ -211,9 +214,12 @@ def hypotheses(
     return usable
 
 
-def everything_before(step: Step, finding: Divergence) -> Graft:
-    """Return the graft of everything before a finding in its step: the outputs of all calls, and the parameters."""
-    before = [event for event in step.events if event.at < finding.at]
+def everything_before(hypothesis: Hypothesis) -> Graft:
+    """Return the graft of everything before a finding in its step, and before the region that was replaced: the outputs
+    of all calls, and the parameters."""
+    step = hypothesis.step
+    first = min([hypothesis.finding.at, *(event.at for event in step.events if event.called in hypothesis.covers)])
+    before = step.events[:first]
     values = {(name, OUTPUTS) for event in before if (name := called(step, event))}
     return Graft(frozenset(values), frozenset(counterparts(step).parameters), frozenset({step.step}))
 
@@ -347,7 +353,7 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     elif isinstance(evidence, Argument) and name:
         calls = _with_the_same_argument(step, event, evidence)
         if len(calls) > 1:
-            yield replace(_of_calls(step, calls), calls=tuple(calls))
+            yield from (replace(each, calls=tuple(calls)) for each in _of_calls(step, calls))
     elif isinstance(evidence, Between):
         if step.comparison.target.level == "L0" and (code := code_between_modules(step, event, evidence)) is not None:
             yield code
@@ -372,6 +378,8 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         yield Proposal(Graft(frozenset({(name, EVERY)})))
         return
     if event.direction == "backward":
+        if frozen := without_gradient(step, name):
+            yield Proposal(Graft(frozenset(gradients_of(step, name)), frozen, missing=frozen))
         if cut := cutting_calls(step):
             region = region_of(step, cut)
             gradients = frozenset(each for each in region.graft.values if names.parse(each[0]).direction == "backward")
@@ -379,18 +387,20 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         yield Proposal(Graft(frozenset(gradients_of(step, name))))
     if isinstance(evidence, Unclear) and event.direction == "forward":
         yield Proposal(Graft(frozenset({(name, INPUTS), *both_of(step, name)})))
-    yield _of_calls(step, [names.counterpart(name, "forward")])
+    yield from _of_calls(step, [names.counterpart(name, "forward")])
 
 
-def _of_calls(step: Step, calls: Sequence[str]) -> Proposal:
+def _of_calls(step: Step, calls: Sequence[str]) -> Iterator[Proposal]:
     """Return the graft of calls; of those whose results have another shape, of the region up to calls that take the
-    same from it."""
+    same from it first."""
     known = counterparts(step)
+    if not all(known.has_alike(name, OUTPUTS) for name in calls):
+        by_name = {called(step, each): each for each in step.events}
+        block = {each.at: each for name in calls if name in by_name for each in until_alike(step, by_name[name])}
+        yield region_of(step, list(block.values()))
     if all(known.has(name, OUTPUTS) for name in calls):
-        return Proposal(calls_graft(step, calls))
-    by_name = {called(step, each): each for each in step.events}
-    block = {each.at: each for name in calls if name in by_name for each in until_alike(step, by_name[name])}
-    return region_of(step, list(block.values()))
+        missing = unused_parameters(step, calls_of_golden(step, calls))
+        yield Proposal(replace(calls_graft(step, calls), missing=missing))
 
 
 def _repeated(step: Step, alike: Sequence[Divergence]) -> Proposal | None:

@@ -25,8 +25,8 @@ from .gap import (
     parts_of,
 )
 from .hypotheses import Hypothesis
-from .plan import Graft, plan_of
-from .proof import Estimate, Proof, Run, estimate
+from .plan import plan_of
+from .proof import Estimate, Found, Proof, Run, estimate
 from .propagate import Propagation, Replays, Stop
 from .runs import Study
 
@@ -82,9 +82,10 @@ class Estimates:
         self._parts = parts_of(self._step, loss_of(dump), self._recorded)
         self.gap = gap_of_parts(self._parts)
 
-    def run(self, grafts: Sequence[Graft], what: str) -> Run:
+    def run(self, every: Sequence[Found], what: str) -> Run:
         """Estimate the run with grafts."""
         logger.info("%sreplaying calls", what)
+        grafts = [each.graft for each in every]
         found = Propagation(self._replays, plan_of(self._study, grafts).steps.get(self._step.step))
         gradients = {name: value for name, value in found.gradients() if value is not None}
         arrays = {name: value for name, value in gradients.items() if not isinstance(value, Stop)}

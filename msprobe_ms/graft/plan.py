@@ -1,6 +1,6 @@
 """The plan of a graft: the counterparts that a comparison found, as values of the golden that a training reads."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations
@@ -28,18 +28,23 @@ _MAX_AXES = 5
 """Tensors with more axes are laid out by a reshape only; all permutations are tried."""
 
 
+Value = tuple[str, str]
+"""The name of a call with direction, and a place in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Graft:
     """Values of the golden run in place of those of the training.
 
-    values : names of calls with direction, and places in them, `output.0`; `output` is all outputs, `*` all.
+    values : values of calls; the place `output.0` is one of its outputs, `output` all of them, `*` all values.
     parameters : names of parameters, whose values are written at the start of a step.
     steps : the steps in which it grafts; None for all.
     missing : names of parameters whose gradients the training does not compute, because replaced calls of the golden
-        return them: a gap counts their gradients and updates as replaced.
+        return them, and `gap.LOSS` if they return the loss: a gap counts these gradients, their updates, and the loss
+        as replaced.
     """
 
-    values: frozenset[tuple[str, str]] = frozenset()
+    values: frozenset[Value] = frozenset()
     parameters: frozenset[str] = frozenset()
     steps: frozenset[int] | None = None
     missing: frozenset[str] = frozenset()
@@ -64,6 +69,13 @@ class Counterparts:
         call = self.calls.get(name)
         return call is not None and any(is_selected(known, {place}) for known in call.values)
 
+    def has_alike(self, name: str, place: str) -> bool:
+        """Return whether that value has the target's shape, or one that differs by a known layout: of another one, the
+        elements may be in another order."""
+        call = self.calls.get(name)
+        found = [value for known, value in call.values.items() if is_selected(known, {place})] if call else []
+        return bool(found) and all(value.reshape is None or value.permute is not None for value in found)
+
 
 def plan_of(study: Study, grafts: Iterable[Graft]) -> GraftPlan:
     """Return the plan that applies grafts to the training of the target, with the counterparts of a study.
@@ -74,6 +86,26 @@ def plan_of(study: Study, grafts: Iterable[Graft]) -> GraftPlan:
     every = list(grafts)
     steps = {step.step: _selected(step, every) for step in study.steps if step.rank == rank}
     return GraftPlan(str(study.golden.absolute()), {number: step for number, step in steps.items() if step is not None})
+
+
+def united(plans: Sequence[GraftPlan]) -> GraftPlan:
+    """Return the plan with the values of all of these plans, which have the same golden. Of two values for the same
+    place, the later one is taken, and of a call with two counterparts the later counterpart."""
+    steps: dict[int, GraftedStep] = {}
+    for plan in plans:
+        for number, more in plan.steps.items():
+            known = steps.get(number)
+            steps[number] = more if known is None else _both(known, more)
+    return GraftPlan(plans[0].golden, dict(sorted(steps.items())))
+
+
+def _both(known: GraftedStep, more: GraftedStep) -> GraftedStep:
+    calls = dict(known.calls)
+    for name, call in more.calls.items():
+        of_same = calls.get(name)
+        is_alone = of_same is None or of_same.golden != call.golden
+        calls[name] = call if is_alone else GraftedCall(call.golden, {**of_same.values, **call.values})
+    return GraftedStep(calls, {**known.parameters, **more.parameters})
 
 
 def _selected(step: Step, grafts: Iterable[Graft]) -> GraftedStep | None:

@@ -46,7 +46,7 @@ from .hypotheses import (
     of_call,
     what_of,
 )
-from .plan import EVERY, OUTPUTS, Graft, plan_of
+from .plan import EVERY, OUTPUTS, Graft, plan_of, united
 from .propagate import Stop
 from .runs import Step, Study
 
@@ -112,11 +112,21 @@ class Run:
     estimate: Estimate | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A graft, and the comparison in which it was found, whose counterparts it uses: those of a run with other grafts
+    differ from those of the target where calls are paired by their values."""
+
+    graft: Graft
+    study: Study
+
+
 @dataclass(frozen=True)
 class Trial:
     """One run with a graft.
 
     hypothesis : the graft that was added to those that were kept before.
+    study : the comparison in which it was found.
     gap : the gap between this run and the golden run.
     closes : the share of each measure that it closes, of the gap before it.
     closed : the same of the largest measure; of a kept graft the share of what its finding explains.
@@ -128,6 +138,7 @@ class Trial:
     """
 
     hypothesis: Hypothesis
+    study: Study
     gap: RunGap
     closes: RunGap
     closed: float
@@ -232,7 +243,7 @@ class _Search:
 
     study: Study
     floor: Floor
-    execute: Callable[[Sequence[Graft], str], Run]
+    execute: Callable[[Sequence[Found], str], Run]
     budget: int
     is_estimate: bool = False
     trials: list[Trial] = field(default_factory=list)
@@ -242,14 +253,15 @@ class _Search:
     deviating: int = 0
     untested: tuple[str, ...] = ()
 
-    def run(self, grafts: Sequence[Graft], what: str) -> Run:
+    def run(self, every: Sequence[Found], what: str) -> Run:
         """Run with grafts; raise a BudgetError if no run is left."""
         if self.runs >= self.budget:
             raise BudgetError
         self.runs += 1
-        done = self.execute(grafts, f"run {self.runs} of at most {self.budget}: {what}: ")
+        done = self.execute(every, f"run {self.runs} of at most {self.budget}: {what}: ")
         if self.is_estimate:
             return done
+        grafts = [each.graft for each in every]
         if self.runs == 1:
             self.deviating = _deviating(self.study, done.study, grafts)
         grafted = {name for graft in grafts for name, _ in graft.values}
@@ -257,16 +269,16 @@ class _Search:
             self.floor = BIT_EQUAL  # a finding at the first call leaves nothing before it that could show this
         return done
 
-    def test(self, hypothesis: Hypothesis, what: str = "") -> tuple[Run, Trial]:
-        """Run with a graft and those that were kept; a run in which the comparison finds nothing else may raise the
-        noise floor. `what` is logged; without it, the hypothesis is."""
-        done = self.run([*self.grafts, hypothesis.graft], what or _described(hypothesis))
+    def test(self, study: Study, hypothesis: Hypothesis, what: str = "") -> tuple[Run, Trial]:
+        """Run with a graft that was found in a comparison, and those that were kept. A run in which the comparison
+        finds nothing else may raise the noise floor. `what` is logged; without it, the hypothesis is."""
+        done = self.run([*self.grafts, Found(hypothesis.graft, study)], what or _described(hypothesis))
         is_alone = all(hypothesis.explains(each) or self.is_settled(each) for _, each in done.study.findings)
         if is_alone and not self.is_estimate:
             self.floor = self.floor.raised(done.gap)
         before = self.gaps[-1]
         closes, closed = closure(before, done.gap, self.floor), closure_of_largest(before, done.gap, self.floor)
-        return done, Trial(hypothesis, done.gap, closes, closed, estimate=done.estimate)
+        return done, Trial(hypothesis, study, done.gap, closes, closed, estimate=done.estimate)
 
     @property
     def is_explained(self) -> bool:
@@ -279,9 +291,9 @@ class _Search:
         return any(self.trials[at].hypothesis.explains(finding) for at in self.kept)
 
     @property
-    def grafts(self) -> list[Graft]:
+    def grafts(self) -> list[Found]:
         """Return the grafts that were kept."""
-        return [self.trials[at].hypothesis.graft for at in self.kept]
+        return [Found(self.trials[at].hypothesis.graft, self.trials[at].study) for at in self.kept]
 
 
 def prove(
@@ -298,9 +310,10 @@ def prove(
     If hypotheses are given, only these are tested.
     """
 
-    def execute(grafts: Sequence[Graft], what: str) -> Run:
-        found = compare(train(plan_of(study, grafts), what))
-        return Run(found, gap_of(found, {name for graft in grafts for name in graft.missing}))
+    def execute(grafts: Sequence[Found], what: str) -> Run:
+        plan = united([plan_of(each.study, [each.graft]) for each in grafts])
+        found = compare(train(plan, what))
+        return Run(found, gap_of(found, {name for each in grafts for name in each.graft.missing}))
 
     gap = gap_of(study)
     search = _Search(study, floor, execute, budget, gaps=[gap])
@@ -313,7 +326,7 @@ def estimate(
     study: Study,
     gap: RunGap,
     floor: Floor,
-    execute: Callable[[Sequence[Graft], str], Run],
+    execute: Callable[[Sequence[Found], str], Run],
     budget: int,
     given: Sequence[Hypothesis] = (),
 ) -> Proof:
@@ -357,12 +370,12 @@ def _test(search: _Search, given: Sequence[Hypothesis]) -> None:
             search.untested = tuple(one.name for one in given[number:])
             return
         before = search.gaps[-1]
-        done, trial = search.test(hypothesis)
+        done, trial = search.test(search.study, hypothesis)
         search.trials.append(trial.judged(trial.closed, None))
         if not trial.explains:
             continue
         search.kept.append(len(search.trials) - 1)
-        share = _share_before(search, before, hypothesis.step, hypothesis.finding, is_first=False)
+        share = _share_before(search, before, trial, is_first=False)
         search.trials[-1] = trial.judged(trial.closed, share)
         if search.trials[-1].verdict in (Verdict.PROVEN, Verdict.LIKELY):
             search.gaps.append(done.gap)
@@ -391,7 +404,7 @@ def _look_for_equal_bits(search: _Search) -> None:
         return
     later = [each.step for each in search.study.steps if each.step >= step.step]
     for hypothesis in hypotheses(step, finding, later)[:1]:
-        search.run([hypothesis.graft], _described(hypothesis))
+        search.run([Found(hypothesis.graft, search.study)], _described(hypothesis))
 
 
 def _round(search: _Search, current: Study) -> Study | None:
@@ -405,7 +418,7 @@ def _round(search: _Search, current: Study) -> Study | None:
         for at in search.kept:
             families.setdefault(family_of(search.trials[at].hypothesis.finding), search.trials[at].hypothesis.name)
         for hypothesis in hypotheses(step, finding, later, families):
-            done, trial = search.test(hypothesis)
+            done, trial = search.test(current, hypothesis)
             search.trials.append(trial.judged(trial.closed, 0.0))
             if before.is_noise(search.floor):  # as this run has shown
                 return done.study
@@ -421,7 +434,7 @@ def _round(search: _Search, current: Study) -> Study | None:
             search.kept.append(at)
             search.gaps.append(trial.gap)
             is_first = number == 0 and not (search.is_estimate and len(search.kept) > 1)
-            share = _share_before(search, before, step, finding, is_first=is_first)
+            share = _share_before(search, before, trial, is_first=is_first)
             search.trials[at] = trial.judged(trial.closed, share)
             return found
     if not all(trial.is_judged for trial in search.trials[tried:]):
@@ -465,14 +478,15 @@ def _is_shown(search: _Search, done: Run, hypothesis: Hypothesis) -> bool:
     return not (search.is_estimate or is_replaced or any(key_of(finding) == key for _, finding in done.study.findings))
 
 
-def _share_before(search: _Search, before: RunGap, step: Step, finding: Divergence, *, is_first: bool) -> float | None:
-    """Return the share that grafting everything before a finding closes; 0 if nothing differs there, None if no run is
-    left."""
+def _share_before(search: _Search, before: RunGap, trial: Trial, *, is_first: bool) -> float | None:
+    """Return the share that grafting everything before a trial's graft closes; 0 if nothing differs there, None if no
+    run is left."""
+    finding = trial.hypothesis.finding
     if is_first and not finding.hidden:
         return 0.0
     if search.runs >= search.budget:
         return None
-    graft = everything_before(step, finding)
+    graft = Found(everything_before(trial.hypothesis), trial.study)
     done = search.run([*search.grafts[:-1], graft], f"everything before {finding.name}")
     return closure_of_largest(before, done.gap, search.floor)
 
@@ -490,7 +504,7 @@ def _halved(search: _Search, current: Study) -> Study | None:
         middle = (low + high) // 2
         graft = calls_graft(step, calls[:middle])
         hypothesis = Hypothesis(f"the first {middle} of {len(calls)} calls", graft, step, finding, middle)
-        _, trial = search.test(hypothesis, hypothesis.name)
+        _, trial = search.test(current, hypothesis, hypothesis.name)
         search.trials.append(replace(trial.judged(trial.closed, 1.0), is_halving=True))
         if trial.explains:
             high = middle
@@ -499,7 +513,7 @@ def _halved(search: _Search, current: Study) -> Study | None:
     hypothesis = of_call(step, finding, calls[high - 1])
     if hypothesis.graft in [trial.hypothesis.graft for trial in search.trials]:
         return None
-    done, trial = search.test(hypothesis)
+    done, trial = search.test(current, hypothesis)
     search.trials.append(trial.judged(trial.closed, share))
     if not trial.explains:
         return None
@@ -512,8 +526,8 @@ def _leave_one_out(search: _Search) -> None:
     """Judge each kept graft by the gap that remains without it, if others were kept after it; one without which nothing
     remains is not kept."""
     for number in reversed(range(len(search.kept) - 1)):
-        values = search.grafts[number].values
-        if values and any(values < graft.values for graft in search.grafts[number + 1 :]):  # a later one includes it
+        values, *later = (each.graft.values for each in search.grafts[number:])
+        if values and any(values < each for each in later):  # a later one includes it
             del search.kept[number], search.gaps[number + 1]
     last = search.gaps[-1]
     needless: list[int] = []

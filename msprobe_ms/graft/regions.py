@@ -4,12 +4,13 @@ Replaced are the values that calls of both runs take from the region, the gradie
 before it, and those that calls of both runs in it return.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 
 from msprobe.base import names
 from msprobe.base.memo import cached_by_identity
+from msprobe.checks.invariants.rows import gradient_rows, loss_rows
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
@@ -17,9 +18,9 @@ from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.locate.finding import Between
 from msprobe.store.record import PARAMETERS
 
-from .calls import called, differs, differs_at, function_of, gradients_of, incoming, inputs_where, line_of
-from .gap import consistent_pairs
-from .plan import INPUTS, Graft, counterparts, place_of
+from .calls import called, differs, differs_at, function_of, incoming, inputs_where, line_of
+from .gap import LOSS, consistent_pairs
+from .plan import INPUTS, Graft, Value, counterparts, place_of
 from .runs import Step
 
 
@@ -44,7 +45,7 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
         for side, (dump, of_side, _) in sides.items():
             if (call := int(of_side[event.place])) >= 0:
                 (backward if event.direction == "backward" else inside)[side].add(dump.forward(call))
-    values: set[tuple[str, str]] = set()
+    values: set[Value] = set()
     taken: dict[str, list[int]] = {"target": [], "golden": []}
 
     def comes_from_region(row: int, target: int, golden: int) -> bool:
@@ -64,12 +65,35 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
                 kind, made = graphs[side].origin(row)
                 if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
                     values |= set(incoming(step, side, producer))
-    for name in own - {""}:  # the gradients of parameters inside
-        values |= set(gradients_of(step, names.counterpart(name, "backward")))
+    values |= _gradients_inside(step, own - {""}, values)
     missing, still = _parameters_of_region(step, inside["golden"], backward["golden"])
+    if any(dump.columns.call_of(row) in inside[side] for side, (dump, *_) in sides.items() for row in loss_rows(dump)):
+        missing |= {LOSS}
     covered = {event.at for event in block} | _on_the_way(step, taken) | _cells_on_the_lines(step, block)
     covers = tuple(step.events[at].called for at in sorted(covered))
     return Proposal(Graft(frozenset(values), still, missing=missing | still), calls, covers)
+
+
+def _gradients_inside(step: Step, own: Set[str], replaced: Set[Value]) -> set[Value]:
+    """Return the gradients that calls of both runs inside a region return, such as those of parameters. Left out are
+    those that arrive at calls where they are `replaced`, and between two calls inside: in the golden, they may be those
+    of another operand."""
+    graph, known = step.graphs["target"], counterparts(step)
+    inside = {graph.dump.place[name] for name in own}
+    found = set()
+    for call in inside:
+        for row in graph.inputs(call):
+            kind, made = graph.origin(row)
+            if (gradient := graph.gradient(row)) < 0:
+                continue
+            if kind == "call":
+                producer = graph.call_of[made]
+                arriving = replaced & set(incoming(step, "target", producer))
+                if producer in inside or any(known.has(*value) for value in arriving):
+                    continue
+            backward = graph.dump.columns.names[graph.call_of[gradient]]
+            found.add((backward, place_of(graph.dump, gradient)))
+    return found
 
 
 def blocks_of_one_run(step: Step, event: Event) -> list[list[Event]]:
@@ -123,15 +147,16 @@ def until_alike(step: Step, event: Event) -> list[Event]:
                 user = by_call.get(graph.call_of[row])
                 if user is None or user in block or len(block) > _MAX_REWIRED:
                     continue
-                is_graftable = known.has(user.called, place_of(graph.dump, row))
+                is_graftable = known.has_alike(user.called, place_of(graph.dump, row))
                 if not is_graftable or not returns_floats(graph, graph.call_of[row]):
                     block.append(user)
     return block
 
 
 def rewired_calls(step: Step, event: Event) -> list[Event]:
-    """Return a call and those calls of both runs that the golden makes before it and the target in another order: that
-    return what the golden's call takes, and differ."""
+    """Return a call with the calls of both runs around it that are connected in another way: those that return what the
+    golden's call takes, and differ, because the target makes them in another order; and those that take its result with
+    another operand than the golden's, because operands are exchanged."""
     comparison, pairs = step.comparison, step.comparison.pairs
     graph = step.graphs["golden"]
     by_call = {int(pairs.golden_calls[each.place]): each for each in step.events if each.is_matched}
@@ -149,7 +174,49 @@ def rewired_calls(step: Step, event: Event) -> list[Event]:
                 continue
             found[producer.at] = producer
             waiting.append(producer)
+        for user in _users_with_another_operand(step, each) if each.is_matched else ():
+            if user.at not in found:
+                found[user.at] = user
+                waiting.append(user)
     return list(found.values()) if len(found) <= _MAX_REWIRED else [event]
+
+
+def _users_with_another_operand(step: Step, event: Event) -> Iterator[Event]:
+    """Return the calls of both runs that take a result of a call in both runs, and of which another input is that of
+    calls that are not paired with each other: operands are exchanged."""
+    pairs, graph, partner = step.comparison.pairs, step.graphs["target"], _partners(step)
+    call = int(pairs.target_calls[event.place])
+    by_call = {int(pairs.target_calls[each.place]): each for each in step.events if each.is_matched}
+    takers = [row for output in graph.outputs(call) for row in graph.users.get(graph.alias(output), ())]
+    users = {user.at: user for row in takers if (user := by_call.get(graph.call_of[row])) is not None}
+    for user in users.values():
+        both = [made for row in user.rows if (made := _producers(step, row)) is not None]
+        is_exchanged = any(partner.get(mine, theirs) != theirs for mine, theirs in both)
+        if user.direction == "forward" and (call, partner[call]) in both and is_exchanged:
+            yield user
+
+
+def _producers(step: Step, row: int) -> tuple[int, int] | None:
+    """Return the calls that return the input of a pair of records, of the target and of the golden; None if it is none,
+    or one was returned by no call."""
+    pairs = step.comparison.pairs
+    if not pairs.are_tensors(row) or not step.comparison.is_input[row]:
+        return None
+    found = []
+    for side, rows in (("target", pairs.target_rows), ("golden", pairs.golden_rows)):
+        kind, made = step.graphs[side].origin(int(rows[row]))
+        if kind != "call":
+            return None
+        found.append(step.graphs[side].call_of[made])
+    return found[0], found[1]
+
+
+@cached_by_identity
+def _partners(step: Step) -> dict[int, int]:
+    """Return the golden's call by the target's, of the calls of both runs."""
+    pairs = step.comparison.pairs
+    both = zip(pairs.target_calls.tolist(), pairs.golden_calls.tolist(), strict=True)
+    return {target: golden for target, golden in both if target >= 0 and golden >= 0}
 
 
 _MAX_REWIRED = 8
@@ -219,41 +286,91 @@ def returns_floats(graph: Graph, call: int) -> bool:
 def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> tuple[frozenset[str], frozenset[str]]:
     """Return the parameters that of the golden only the calls `inside` take, and of the target none; and those that get
     their gradients only from these calls and from the backward of the calls `backward`, by the names of the target."""
-    golden, target = _users_of_parameters(step)
-    unused = frozenset(name for name, calls in golden.items() if calls <= inside and name not in target)
     dump = step.comparison.golden
     paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
     still = set()
-    for name, calls in golden.items():
+    for name, calls in _users_of_parameters(step).golden.items():
         differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}
         if name in paired and differentiated and differentiated & backward and differentiated <= backward | inside:
             still.add(paired[name])
-    return unused, frozenset(still)
+    return unused_parameters(step, inside), frozenset(still)
 
 
-Users = dict[str, set[int]]
-"""By parameter the forward calls that take it, innermost ones and cells."""
+def unused_parameters(step: Step, inside: Set[int]) -> frozenset[str]:
+    """Return the parameters that of the golden only the calls `inside` take, and that no recorded call of the target
+    takes, which computes no gradient of them, or zero; by the names of the target, if it has them."""
+    users, dump = _users_of_parameters(step), step.comparison.target
+    rows = gradient_rows(dump)
+    paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
+    names_inside = {paired.get(name, name) for name, calls in users.golden.items() if calls <= inside}
+    return frozenset(
+        name
+        for name in names_inside - users.taken
+        if all(dump.columns.max[row] == dump.columns.min[row] == 0.0 for row in rows.get(name, ()))
+    )
+
+
+def calls_of_golden(step: Step, calls: Iterable[str]) -> set[int]:
+    """Return the golden's calls that are paired with calls of the target, with those inside of cells."""
+    partner, graph, place = _partners(step), step.graphs["golden"], step.comparison.target.place
+    found = [partner[at] for name in calls if (at := place.get(name, -1)) in partner]
+    for call in found:
+        found += graph.below(call)
+    return set(found)
+
+
+def without_gradient(step: Step, name: str) -> frozenset[str]:
+    """Return the parameters whose gradient only the golden computes, such as frozen ones, by the names of the target;
+    none if the forward of a backward call `name` takes none of them."""
+    rows = gradient_rows(step.comparison.target), gradient_rows(step.comparison.golden)
+    pairs = consistent_pairs(step.comparison)[0]
+    found = frozenset(pair.target for pair in pairs if pair.golden in rows[1] and pair.target not in rows[0])
+    target = _users_of_parameters(step).target
+    forward = step.comparison.target.place.get(names.counterpart(name, "forward"), -1)
+    return found if any(forward in target.get(each, ()) for each in found) else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Users:
+    """By parameter the innermost forward calls that take it, of both sides; if none was recorded, those inside the
+    cells that have it. `taken` are the parameters of the target that a recorded call takes."""
+
+    golden: dict[str, set[int]]
+    target: dict[str, set[int]]
+    taken: frozenset[str]
 
 
 @cached_by_identity
-def _users_of_parameters(step: Step) -> tuple[Users, Users]:
-    """Return the users of the parameters of the golden and of the target."""
-    golden, target = (_users(step, side) for side in ("golden", "target"))
-    return golden, target
+def _users_of_parameters(step: Step) -> _Users:
+    """Return the users of the parameters of both sides."""
+    of_sides = {side: _users(step, side) for side in ("golden", "target")}
+    golden, target = (inside | taken for taken, inside in of_sides.values())
+    return _Users(golden, target, frozenset(of_sides["target"][0]))
 
 
-def _users(step: Step, side: str) -> Users:
+def _users(step: Step, side: str) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+    """Return by parameter the calls of a side that take it, and those inside the cells that have it."""
     dump, graph = step.comparison.sides[side].dump, step.graphs[side]
-    found: Users = {}
+    taken: dict[str, set[int]] = {}
+    inside: dict[str, set[int]] = {}
     for call, name in enumerate(dump.names):
         if name.direction != "forward":
             continue
         for row in dump.columns.tensors(call, PARAMETERS):
-            found.setdefault(dump.parameter_name(row), set()).add(call)
+            inside.setdefault(dump.parameter_name(row), set()).update(_innermost(graph, call))
         for row in graph.inputs(call):
             if graph.origin(row)[0] == "parameter":
-                found.setdefault(graph.source(row).text, set()).add(call)
-    return found
+                taken.setdefault(graph.source(row).text, set()).add(call)
+    return taken, inside
+
+
+def _innermost(graph: Graph, call: int) -> Iterator[int]:
+    """Return the innermost calls inside a cell; without any, the cell itself."""
+    below = list(graph.below(call))
+    for each in below:
+        yield from _innermost(graph, each)
+    if not below:
+        yield call
 
 
 def _on_the_way(step: Step, taken: Mapping[str, Sequence[int]]) -> set[int]:

@@ -60,8 +60,7 @@ def test_updates_are_grafted_from_their_step_on(of):
 
 
 def test_everything_before_a_finding_ends_there(of):
-    step, finding, _ = of("eps")
-    graft = everything_before(step, finding)
+    graft = everything_before(of("eps")[2][0])
     assert {name for name, _ in graft.values if name.startswith("Functional")} == {"Functional.linear.0.forward"}
     assert len(graft.parameters) == 6
     assert graft.steps == {0}
