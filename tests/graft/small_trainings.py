@@ -62,10 +62,10 @@ def write_run(run, losses, weights, gradients, **more):
     return run
 
 
-def write(run, data, lines, level="L1"):
+def write(run, data, lines, level="L1", framework="pytorch"):
     """A dump of one step with these records; `lines` are the lines of code by function, or module."""
     folder = run / "step0" / "rank0"
-    head = {"task": "tensor", "level": level, "framework": "pytorch", "format_version": 1, "dump_data_dir": None}
+    head = {"task": "tensor", "level": level, "framework": framework, "format_version": 1, "dump_data_dir": None}
     (folder / "dump.json").write_text(json.dumps({**head, "run": {"step": 0, "rank": 0}, "data": data}))
     (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
     stacks = [
@@ -73,3 +73,45 @@ def write(run, data, lines, level="L1"):
     ]
     (folder / "stack.json").write_text(json.dumps(dict(enumerate(stacks))))
     return run
+
+
+class Calls:
+    """A dump of one step, call by call. A tensor is a pair of its elements and its origin: a call's output, or `leaf` or
+    `parameter NAME`."""
+
+    def __init__(self, run):
+        self.run, self.data = run, {}
+        self.folder = run / "step0" / "rank0"
+
+    def forward(self, name, value, *inputs, values=(), dtype="float32"):
+        """A forward call that returns one tensor; `values` are further arguments. Return the tensor."""
+        name = f"Functional.{name}.forward"
+        given = [
+            record(self.folder, f"{name}.input.{at}", array, **{"from": origin})
+            for at, (array, origin) in enumerate(inputs)
+        ]
+        given += [{"type": type(one).__name__, "value": one} for one in values]
+        output = record(self.folder, f"{name}.output.0", value, dtype)
+        self.data[name] = {"input_args": given, "output": [output]}
+        return value, f"call {name}.output.0"
+
+    def backward(self, name, gradient, *returned):
+        """A backward call, with the gradient that arrives and those of the inputs; None for one that is not computed."""
+        name = f"Functional.{name}.backward"
+        arriving = [record(self.folder, f"{name}.input.0", gradient)]
+        outputs = [
+            None if each is None else record(self.folder, f"{name}.output.{at}", each)
+            for at, each in enumerate(returned)
+        ]
+        self.data[name] = {"input": arriving, "output": outputs}
+
+    def gradients(self, module, values):
+        """The gradients of a module's parameters, by name."""
+        name = f"Module.{module}.Linear.parameters_grad"
+        folder = self.folder
+        self.data[name] = {key: [record(folder, f"{name}.{key}", value)] for key, value in values.items()}
+
+    def write(self, **more):
+        """Write the dump; each function is called in a line of code that has its own number."""
+        functions = dict.fromkeys(name.split(".")[1] for name in self.data)
+        return write(self.run, self.data, {function: at for at, function in enumerate(functions, 1)}, **more)

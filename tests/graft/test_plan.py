@@ -5,9 +5,9 @@ import pytest
 from small_trainings import LOSS, write_run
 
 from msprobe.compare.match.pairs import View
-from msprobe.graft.plan import INPUTS, OUTPUTS, Graft, _layout, counterparts, plan_of
+from msprobe.graft.plan import INPUTS, OUTPUTS, Graft, _layout, counterparts, plan_of, united
 from msprobe.graft.runs import studied
-from msprobe.store.graft_plan import GoldenValue
+from msprobe.store.graft_plan import GoldenValue, GraftedCall, GraftedStep, GraftPlan
 
 RUN = {
     "losses": [3.0, 4.0],
@@ -45,6 +45,21 @@ def test_parameters_of_one_step(study):
     assert set(plan.steps) == {0}
     assert plan.steps[0].parameters == {"fc.weight": GoldenValue("fc.weight")}
     assert not plan.steps[0].calls
+
+
+def test_plans_are_united_place_by_place():
+    def plan(step, golden, place, **parameters):
+        call = GraftedCall(golden, {place: GoldenValue(place)})
+        return GraftPlan("golden", {step: GraftedStep({"mul": call}, parameters)})
+
+    weight = GoldenValue("weight")
+    found = united([plan(1, "a", "input.0", weight=weight), plan(1, "a", "output.0"), plan(0, "a", "output.0")])
+    assert list(found.steps) == [0, 1]
+    assert found.steps[0].calls["mul"].values.keys() == {"output.0"}
+    assert found.steps[1].calls["mul"].values.keys() == {"input.0", "output.0"}
+    assert found.steps[1].parameters == {"weight": weight}
+    other = united([plan(1, "a", "input.0"), plan(1, "b", "output.0")]).steps[1].calls["mul"]
+    assert (other.golden, other.values.keys()) == ("b", {"output.0"})
 
 
 def test_what_the_golden_does_not_have_is_left_out(study):

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from small_trainings import write_run
+from small_trainings import Calls, write_run
 
 from msprobe.base.errors import UsageError
 from msprobe.graft.gap import Floor, FloorSource, floor_of, gap_of_parts
@@ -268,6 +268,32 @@ def test_of_two_grafts_that_close_the_same_one_is_kept(tmp_path):
     output, loss = "Module.fc.Linear.forward.0", "Functional.mse_loss.0.forward"
     assert [trial.hypothesis.finding.kind.code for trial in found.kept] == ["MSP101", "MSP105"]
     assert [plan & {output, loss} for plan in plans] == [{output}, {output, loss}, {output, loss}, {output}, set()]
+
+
+@pytest.mark.always
+def test_a_graft_has_the_counterparts_of_the_comparison_that_found_it(tmp_path):
+    """The run with the first graft makes a call that the target did not make."""
+
+    def write_branch(run, scaled, sign=None):
+        calls = Calls(run)
+        x = calls.forward("mul.0", scaled, ([1.0, 3.0], "leaf"))
+        if sign is not None:
+            x = calls.forward("neg.0", [sign * each for each in x[0]], x)
+        calls.forward("mse.0", sum(x[0]), x)
+        calls.backward("mse.0", 1.0, [1.0, 1.0])
+        return calls.write()
+
+    golden = write_branch(tmp_path / "golden", [2.0, 6.0], -1.0)
+    target = write_branch(tmp_path / "target", [3.0, 9.0])
+    left = [write_branch(tmp_path / "left", [2.0, 6.0], -2.0), golden]
+    study, plans = studied(target, golden), []
+
+    def train(plan, what):
+        plans.append(set(plan.steps[0].calls))
+        return left[min(len(plans), len(left)) - 1]
+
+    prove(study, floor_of(study), train, lambda run: studied(run, golden), 2)
+    assert plans == [{"Functional.mul.0.forward"}, {"Functional.mul.0.forward", "Functional.neg.0.forward"}]
 
 
 COARSE = Floor(1e-4, 1e-4, 1e-2, FloorSource.MODEL, most=0.1)

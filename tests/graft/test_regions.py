@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from small_trainings import record, write
+from small_trainings import Calls, record, write
 
 from msprobe.findings.catalogue import comparison as kinds
-from msprobe.graft.hypotheses import hypotheses
+from msprobe.graft.gap import LOSS, gap_of
+from msprobe.graft.hypotheses import everything_before, hypotheses
 from msprobe.graft.runs import studied
 
 pytestmark = pytest.mark.part(2)
@@ -102,30 +104,15 @@ def test_where_the_target_computes_no_gradient_those_of_the_parameters_count_as_
 def write_half_cut(run, is_cut):
     """`mul`, whose result is added to itself and used again; cut, `stop_gradient` is before the second argument of
     `add`, which has no gradient then."""
-    folder, data = run / "step0" / "rank0", {}
-    mul, stop, add, total = (f"Functional.{name}.0.forward" for name in ("mul", "stop_gradient", "add", "sum"))
-
-    def call(name, value, *arguments):
-        inputs = [
-            record(folder, f"{name}.input.{at}", given, **{"from": origin})
-            for at, (given, origin) in enumerate(arguments)
-        ]
-        data[name] = {"input_args": inputs, "output": [record(folder, f"{name}.output.0", value)]}
-        return value, f"call {name}.output.0"
-
-    def backward(name, gradient, *returned):
-        name = name.replace("forward", "backward")
-        outputs = [record(folder, f"{name}.output.{at}", each) for at, each in enumerate(returned)]
-        data[name] = {"input": [record(folder, f"{name}.input.0", gradient)], "output": outputs}
-
-    x = call(mul, [2.0, 6.0], ([1.0, 3.0], "leaf"))
-    other = call(stop, [2.0, 6.0], x) if is_cut else x
-    both = call(add, [4.0, 12.0], x, other)
-    call(total, [6.0, 18.0], both, x)
-    backward(total, [1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
-    backward(add, [1.0, 1.0], [1.0, 1.0], [0.0, 0.0] if is_cut else [1.0, 1.0])
-    backward(mul, [2.0, 2.0] if is_cut else [3.0, 3.0], [4.0, 4.0] if is_cut else [6.0, 6.0])
-    return write(run, data, {"mul": 6, "stop_gradient": 7, "add": 8, "sum": 9})
+    calls = Calls(run)
+    x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
+    other = calls.forward("stop_gradient.0", [2.0, 6.0], x) if is_cut else x
+    both = calls.forward("add.0", [4.0, 12.0], x, other)
+    calls.forward("sum.0", [6.0, 18.0], both, x)
+    calls.backward("sum.0", [1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
+    calls.backward("add.0", [1.0, 1.0], [1.0, 1.0], [0.0, 0.0] if is_cut else [1.0, 1.0])
+    calls.backward("mul.0", [2.0, 2.0] if is_cut else [3.0, 3.0], [4.0, 4.0] if is_cut else [6.0, 6.0])
+    return calls.write()
 
 
 @pytest.mark.always
@@ -261,3 +248,175 @@ def test_a_region_ends_after_a_call_that_compares_its_result(tmp_path):
     step, finding = next(study.findings)
     assert (finding.kind, finding.name) == (kinds.ARGUMENT, "Functional.topk.0.forward")
     assert hypotheses(step, finding, [0])[0].graft.values == {("Functional.where.0.forward", "input.0")}
+
+
+def write_exchanged(run, is_exchanged):
+    """`matmul` of q and the transpose of k; exchanged, k and q are the other way around."""
+    calls = Calls(run)
+    q, k = (calls.forward(f"scale.{at}", [2.0 + at, 5.0 - at], ([1.0, 3.0 + at], "leaf")) for at in range(2))
+    if is_exchanged:
+        q, k = k, q
+    turned = calls.forward("transpose.0", k[0][::-1], k)
+    score = calls.forward("matmul.0", [a * b for a, b in zip(q[0], turned[0], strict=True)], q, turned)
+    calls.forward("softmax.0", [each / 7 for each in score[0]], score)
+    gradients = [[1.0, 4.0], [5.0, 2.0]]
+    calls.backward("softmax.0", [1.0, 2.0], [3.0, 1.0])
+    calls.backward("matmul.0", [3.0, 1.0], *gradients[:: -1 if is_exchanged else 1])
+    for at in (1, 0):
+        calls.backward(f"scale.{at}", gradients[at], [1.0, 1.0 + at])
+    return calls.write()
+
+
+@pytest.mark.always
+def test_calls_with_exchanged_operands_are_one_region_without_their_gradients(tmp_path):
+    """The gradients that `matmul` returns are those of the other operand in the golden run."""
+    study = studied(write_exchanged(tmp_path / "target", True), write_exchanged(tmp_path / "golden", False))
+    step, finding = next(study.findings)
+    assert (finding.kind, finding.name) == (kinds.CODE, "Functional.transpose.0.forward")
+    first = hypotheses(step, finding, [0])[0]
+    assert first.covers == ("Functional.transpose.0.forward", "Functional.matmul.0.forward")
+    assert first.graft.values == {
+        ("Functional.softmax.0.forward", "input.0"),
+        *((f"Functional.scale.{at}.backward", "input") for at in (0, 1)),
+    }
+
+
+@pytest.mark.always
+def test_regions_that_make_the_same_calls_come_first_and_all_calls_of_one_run_last(tmp_path):
+    study = studied(write_blocks(tmp_path / "target", False), write_blocks(tmp_path / "golden", True))
+    step, finding = next(study.findings)
+    assert finding.kind is kinds.STRUCTURE
+    covers = [set(one.covers) for one in hypotheses(step, finding, [0])]
+    same = {"Functional.relu.0.forward", "Functional.relu.1.forward"}
+    assert covers[:2] == [same, {"Functional.relu.0.forward"}]
+    assert covers[-1] == {*same, "Functional.clamp.0.forward"}
+
+
+def write_blocks(run, is_golden):
+    """Two layers of `mul`, `relu` and `sub`, of which the target has no `relu`; and `clamp`, which it does not have,
+    either, and which changes nothing."""
+    calls, x = Calls(run), ([1.0, -2.0], "leaf")
+    for at in range(2):
+        x = calls.forward(f"mul.{at}", [each * 3 for each in x[0]], x)
+        if is_golden:
+            x = calls.forward(f"relu.{at}", [max(each, 0.0) for each in x[0]], x)
+        x = calls.forward(f"sub.{at}", [each - 1 for each in x[0]], x)
+    x = calls.forward("neg.0", [-each for each in x[0]], x)
+    if is_golden:
+        x = calls.forward("clamp.0", x[0], x)
+    calls.forward("sum.0", sum(x[0]), x)
+    return calls.write()
+
+
+@pytest.mark.always
+def test_a_loss_that_a_region_returns_counts_as_replaced(tmp_path):
+    def write_loss(run, is_golden):
+        calls = Calls(run)
+        x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
+        name, loss = ("mean.0", 4.0) if is_golden else ("sum.0", 8.0)
+        calls.forward(name, loss, x)
+        calls.backward(name, 1.0, [0.5, 0.5] if is_golden else [1.0, 1.0])
+        calls.backward("mul.0", [0.5, 0.5] if is_golden else [1.0, 1.0], [1.0, 1.0] if is_golden else [2.0, 2.0])
+        return calls.write()
+
+    study = studied(write_loss(tmp_path / "target", False), write_loss(tmp_path / "golden", True))
+    step, finding = next(study.findings)
+    first = hypotheses(step, finding, [0])[0]
+    assert first.graft.missing == {LOSS}
+    assert first.graft.values == {("Functional.mul.0.backward", "input")}
+    assert (gap_of(study).loss, gap_of(study, first.graft.missing).loss) == (1.0, 0.0)
+
+
+def write_choice_of_axis(run, is_golden):
+    """Two heads of two places, repeated by an axis of size 1 that is put before or after the heads."""
+    calls, x = Calls(run), ([[1.0, 2.0], [3.0, 4.0]], "leaf")
+    x = calls.forward("mul.0", [[2.0, 4.0], [6.0, 8.0]], x)
+    one = np.array(x[0])[:, None] if is_golden else np.array(x[0])[None]
+    one = calls.forward("unsqueeze.0", one, x, values=[1 if is_golden else 0])
+    every = calls.forward("broadcast_to.0", np.broadcast_to(one[0], (2, 2, 2)), one)
+    heads = calls.forward("reshape.0", every[0].reshape(4, 2), every)
+    calls.forward("sum.0", float(heads[0][1].sum()), heads)
+    return calls.write()
+
+
+@pytest.mark.always
+def test_a_call_that_returns_another_shape_is_a_region_up_to_calls_that_take_the_same_shape(tmp_path):
+    """The elements that `unsqueeze` returns are the same in both, so that replacing them changes nothing."""
+    study = studied(write_choice_of_axis(tmp_path / "target", False), write_choice_of_axis(tmp_path / "golden", True))
+    step, finding = next(study.findings)
+    assert finding.name == "Functional.unsqueeze.0.forward"
+    first = hypotheses(step, finding, [0])[0]
+    assert first.covers == ("Functional.unsqueeze.0.forward", "Functional.broadcast_to.0.forward")
+    assert first.graft.values == {("Functional.reshape.0.forward", "input.0")}
+
+
+def write_weights(run, *, has_bias=True, is_frozen=False):
+    """`scale` by a weight, `bias` with another one, and a loss; without the bias, or with a frozen weight, their
+    gradients are missing."""
+    calls = Calls(run)
+    x = calls.forward("scale.0", [2.0, 6.0], ([1.0, 3.0], "leaf"), ([2.0, 2.0], "parameter net.weight"))
+    if has_bias:
+        x = calls.forward("bias.0", [3.0, 7.0], x, ([1.0, 1.0], "parameter net.bias"))
+    calls.forward("mse.0", sum(x[0]), x)
+    calls.backward("mse.0", 1.0, [1.0, 1.0])
+    if has_bias:
+        calls.backward("bias.0", [1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
+    calls.backward("scale.0", [1.0, 1.0], [2.0, 2.0], None if is_frozen else [1.0, 3.0])
+    gradients = {"weight": None if is_frozen else [1.0, 3.0], "bias": [1.0, 1.0] if has_bias else [0.0, 0.0]}
+    calls.gradients("net", {name: value for name, value in gradients.items() if value is not None})
+    return calls.write()
+
+
+@pytest.mark.always
+def test_a_parameter_that_no_call_of_the_target_takes_counts_as_replaced(tmp_path):
+    """Its gradient is recorded, but it is 0."""
+    study = studied(write_weights(tmp_path / "target", has_bias=False), write_weights(tmp_path / "golden"))
+    step, finding = next(study.findings)
+    assert finding.kind is kinds.STRUCTURE
+    first = hypotheses(step, finding, [0])[0]
+    assert first.graft.missing == {"net.bias"}
+    # The golden's gradients are 1, 3, 1, 1, of which the target has the first two.
+    assert gap_of(study).gradients == pytest.approx((2 / 12) ** 0.5)
+    assert gap_of(study, first.graft.missing).gradients == 0.0
+
+
+@pytest.mark.always
+def test_a_frozen_parameter_is_replaced_and_its_gradient_counts_as_replaced(tmp_path):
+    study = studied(write_weights(tmp_path / "target", is_frozen=True), write_weights(tmp_path / "golden"))
+    step, finding = next(study.findings)
+    assert (finding.kind, finding.name) == (kinds.COMPUTES, "Functional.scale.0.backward")
+    first = hypotheses(step, finding, [0])[0]
+    assert (first.graft.parameters, first.graft.missing) == ({"net.weight"}, {"net.weight"})
+
+
+@pytest.mark.always
+def test_a_gradient_without_a_counterpart_is_replaced_where_it_arrives(tmp_path):
+    """The arguments of two functions cannot be paired, nor the gradients that they return."""
+
+    def write_turned(run, function, is_wrong):
+        calls = Calls(run)
+        x = calls.forward("mul.0", [[2.0, 4.0], [6.0, 8.0]], ([[1.0, 2.0], [3.0, 4.0]], "leaf"))
+        turned = x[0] if is_wrong else [[2.0, 6.0], [4.0, 8.0]]
+        x = calls.forward(f"{function}.0", turned, x, values=[2, 2] if is_wrong else [0, 1])
+        calls.forward("sum.0", 11.0 if is_wrong else 10.0, x)
+        calls.backward("sum.0", 1.0, [[1.0, 2.0], [3.0, 4.0]])
+        calls.backward(f"{function}.0", [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0 + is_wrong], [3.0 - is_wrong, 4.0]])
+        calls.backward("mul.0", [[1.0, 2.0 + is_wrong], [3.0 - is_wrong, 4.0]], [[2.0, 4.0], [6.0, 8.0]])
+        return calls.write(framework="mindspore" if is_wrong else "pytorch")
+
+    target = write_turned(tmp_path / "target", "permute", True)
+    study = studied(target, write_turned(tmp_path / "golden", "transpose", False))
+    step, finding = next(study.findings)
+    assert finding.name == "Functional.permute.0.forward"
+    values = hypotheses(step, finding, [0])[-1].graft.values
+    assert values == {("Functional.permute.0.forward", "output"), ("Functional.mul.0.backward", "input")}
+
+
+@pytest.mark.always
+def test_everything_before_a_region_ends_at_its_first_call(tmp_path):
+    study = studied(write_exchanged(tmp_path / "target", True), write_exchanged(tmp_path / "golden", False))
+    step, finding = next(study.findings)
+    first = hypotheses(step, finding, [0])[0]
+    later = replace(first, finding=replace(finding, at=max(each.at for each in step.events)))
+    assert everything_before(later).values == everything_before(first).values
+    assert {name for name, _ in everything_before(first).values} == {f"Functional.scale.{at}.forward" for at in (0, 1)}
