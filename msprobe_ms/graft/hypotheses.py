@@ -9,10 +9,11 @@
 - code between two calls: the tensor at all calls that take it, and the gradient that arrives where it was made
 - at level L0, code between two modules: the input that it returns, and the gradient that arrives at the module
   before
-- structure: the region around the calls of one run is replaced as a whole, by everything that calls of both runs take
-  from it, by the gradients that arrive at calls of both runs before it, and by those that calls of both runs in it
-  return
-- parameters: those that differ, at the start of the step; updates: at the start of this and all later steps
+- structure, calls in another order or with exchanged operands, results of another shape: the region around these calls
+  is replaced as a whole, by everything that calls of both runs take from it, by the gradients that arrive at calls of
+  both runs before it, and by those of parameters in it
+- parameters: those that differ, at the start of the step; updates and frozen parameters: at the start of this and all
+  later steps
 
 If the same fault is found at several calls of one kind, such as a layer norm in each block, all of them are grafted
 together first. The calls of a line of code that is executed several times, such as the steps of a recurrent layer, are

@@ -1,7 +1,7 @@
 """Regions that are replaced as a whole: calls of one run only, calls in another order, code that was not recorded.
 
 Replaced are the values that calls of both runs take from the region, the gradients that arrive at calls of both runs
-before it, and those that calls of both runs in it return.
+before it, and those of parameters that calls of both runs in it take.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

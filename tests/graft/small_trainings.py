@@ -76,7 +76,7 @@ def write(run, data, lines, level="L1", framework="pytorch"):
 
 
 class Calls:
-    """A dump of one step, call by call. A tensor is a pair of its elements and its origin: a call's output, or `leaf` or
+    """A dump of one step, call by call. A tensor is a pair of its elements and its origin: a call's output, `leaf`, or
     `parameter NAME`."""
 
     def __init__(self, run):
@@ -96,7 +96,7 @@ class Calls:
         return value, f"call {name}.output.0"
 
     def backward(self, name, gradient, *returned):
-        """A backward call, with the gradient that arrives and those of the inputs; None for one that is not computed."""
+        """A backward call, with the gradient that arrives and those of the inputs; None is one that is not computed."""
         name = f"Functional.{name}.backward"
         arriving = [record(self.folder, f"{name}.input.0", gradient)]
         outputs = [
