@@ -103,8 +103,8 @@ def _both(known: GraftedStep, more: GraftedStep) -> GraftedStep:
     calls = dict(known.calls)
     for name, call in more.calls.items():
         of_same = calls.get(name)
-        is_alone = of_same is None or of_same.golden != call.golden
-        calls[name] = call if is_alone else GraftedCall(call.golden, {**of_same.values, **call.values})
+        values = of_same.values if of_same is not None and of_same.golden == call.golden else {}
+        calls[name] = GraftedCall(call.golden, {**values, **call.values})
     return GraftedStep(calls, {**known.parameters, **more.parameters})
 
 
