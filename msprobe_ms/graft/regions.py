@@ -285,29 +285,57 @@ def returns_floats(graph: Graph, call: int) -> bool:
 
 def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> tuple[frozenset[str], frozenset[str]]:
     """Return the parameters that of the golden only the calls `inside` take, and of the target none; and those that get
-    their gradients only from these calls and from the backward of the calls `backward`, by the names of the target."""
+    their gradients only through these calls and the backward of the calls `backward`, by the names of the target."""
     dump = step.comparison.golden
     paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
     still = set()
     for name, calls in _users_of_parameters(step).golden.items():
         differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}
-        if name in paired and differentiated and differentiated & backward and differentiated <= backward | inside:
+        if name not in paired or not differentiated:
+            continue
+        is_inside = differentiated & backward and differentiated <= backward | inside
+        is_before = not differentiated & inside and paired[name] not in _with_gradient(step)
+        if is_inside or (is_before and all(_flows_only_into(step, call, inside) for call in differentiated)):
             still.add(paired[name])
     return unused_parameters(step, inside), frozenset(still)
+
+
+@cached_by_identity
+def _with_gradient(step: Step) -> frozenset[str]:
+    """Return the parameters of which the target computes a gradient that is not zero."""
+    columns = step.comparison.target.columns
+    every = gradient_rows(step.comparison.target)
+    return frozenset(
+        name for name, rows in every.items() if not all(columns.max[row] == columns.min[row] == 0.0 for row in rows)
+    )
+
+
+def _flows_only_into(step: Step, call: int, inside: Set[int]) -> bool:
+    """Return whether results of a golden's call reach the rest of the step only through the calls `inside`: the target
+    has no backward for any other call on the way."""
+    graph, target = step.graphs["golden"], step.comparison.target
+    paired = {golden: own for own, golden in _partners(step).items()}
+    waiting, seen = [call], {call}
+    for each in waiting:
+        for output in graph.outputs(each):
+            for row in graph.users.get(graph.alias(output), ()):
+                user = graph.call_of[row]
+                if user in seen or user in inside:
+                    continue
+                if user in paired and target.counterpart(paired[user], "backward") >= 0:
+                    return False
+                seen.add(user)
+                waiting.append(user)
+    return bool(inside)
 
 
 def unused_parameters(step: Step, inside: Set[int]) -> frozenset[str]:
     """Return the parameters that of the golden only the calls `inside` take, and that no recorded call of the target
     takes, which computes no gradient of them, or zero; by the names of the target, if it has them."""
-    users, dump = _users_of_parameters(step), step.comparison.target
-    rows = gradient_rows(dump)
+    users = _users_of_parameters(step)
     paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
     names_inside = {paired.get(name, name) for name, calls in users.golden.items() if calls <= inside}
-    return frozenset(
-        name
-        for name in names_inside - users.taken
-        if all(dump.columns.max[row] == dump.columns.min[row] == 0.0 for row in rows.get(name, ()))
-    )
+    return frozenset(names_inside - users.taken - _with_gradient(step))
 
 
 def calls_of_golden(step: Step, calls: Iterable[str]) -> set[int]:

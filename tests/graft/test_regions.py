@@ -381,6 +381,35 @@ def test_a_parameter_that_no_call_of_the_target_takes_counts_as_replaced(tmp_pat
 
 
 @pytest.mark.always
+def test_a_parameter_whose_result_only_the_region_takes_has_no_gradient_either(tmp_path):
+    """The target looks up its second weight, but does not add the result."""
+
+    def write_added(run, is_added):
+        calls = Calls(run)
+        x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"), ([2.0, 2.0], "parameter net.weight"))
+        other = calls.forward("gather.0", [5.0, 4.0], ([4.0, 5.0], "parameter net.table"))
+        if is_added:
+            x = calls.forward("add.0", [7.0, 10.0], x, other)
+        calls.forward("mse.0", sum(x[0]), x)
+        calls.backward("mse.0", 1.0, [1.0, 1.0])
+        gradients = {"weight": [1.0, 3.0], "table": [0.0, 0.0]}
+        if is_added:
+            calls.backward("add.0", [1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
+            calls.backward("gather.0", [1.0, 1.0], [1.0, 1.0])
+            gradients["table"] = [1.0, 1.0]
+        calls.backward("mul.0", [1.0, 1.0], [2.0, 2.0], [1.0, 3.0])
+        calls.gradients("net", gradients)
+        return calls.write()
+
+    study = studied(write_added(tmp_path / "target", False), write_added(tmp_path / "golden", True))
+    step, finding = next(study.findings)
+    assert finding.name == "Functional.add.0.forward"
+    first = hypotheses(step, finding, [0])[0]
+    assert (first.graft.parameters, first.graft.missing) == ({"net.table"}, {"net.table"})
+    assert first.covers == ("Functional.add.0.forward",)
+
+
+@pytest.mark.always
 def test_a_frozen_parameter_is_replaced_and_its_gradient_counts_as_replaced(tmp_path):
     study = studied(write_weights(tmp_path / "target", is_frozen=True), write_weights(tmp_path / "golden"))
     step, finding = next(study.findings)
