@@ -367,8 +367,9 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     elif isinstance(evidence, OtherCall) or not name:
         function = function_of(event.called)
         for block in blocks_of_one_run(step, event):
-            calls = [each.called for each in block if function_of(each.called) == function]
-            yield region_of(step, block, tuple(each.called for each in block) if len(calls) > 1 else ())
+            forward = (each.called for each in block if each.direction == "forward")
+            calls = tuple(dict.fromkeys(name for name in forward if function_of(name) == function))
+            yield region_of(step, block, calls if len(calls) > 1 else ())
     if not name:
         return
     if event.kind == "parameters_grad":

@@ -4,7 +4,7 @@ Replaced are the values that calls of both runs take from the region, the gradie
 before it, and those of parameters that calls of both runs in it take.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -99,7 +99,8 @@ def _gradients_inside(step: Step, own: Set[str], replaced: Set[Value]) -> set[Va
 def blocks_of_one_run(step: Step, event: Event) -> list[list[Event]]:
     """Return calls that one run alone makes, around an event, as candidates: those up to the next calls of both runs,
     together with all other places where the same calls are made, as in each layer of a model, if there are any; those
-    alone; those with all places where the event's function is called; all calls of one run."""
+    alone; those with all places where the event's function is called; all calls of one run. Calls of both runs that take
+    their results belong to them if these cannot be grafted there."""
     around, function, blocks = _block_around(step, event), function_of(event.called), _blocks(step)
     alike = [block for block in blocks if _functions(block) == _functions(around)]
     calling = [block for block in blocks if any(function_of(each.called) == function for each in block)]
@@ -109,7 +110,9 @@ def blocks_of_one_run(step: Step, event: Event) -> list[list[Event]]:
         united = [every[at] for at in sorted(every)]
         if united not in found:
             found.append(united)
-    return [found[1], around, *found[2:]] if len(alike) > 1 else found
+    if len(alike) > 1:
+        found[:2] = found[1], around
+    return [_until(step, block, counterparts(step).has) for block in found]
 
 
 def _block_around(step: Step, event: Event) -> list[Event]:
@@ -135,22 +138,28 @@ def _functions(block: Sequence[Event]) -> list[tuple[str, str, str]]:
 
 def until_alike(step: Step, event: Event) -> list[Event]:
     """Return a call whose results cannot be grafted, for example because they have another shape, and the calls that
-    take them, until all that later calls take from these can be. A call that compares its tensors, and returns no
-    floating-point numbers, belongs to it: of the target's and the golden's values together, rounding would decide."""
-    block, known = [event], counterparts(step)
-    graph = step.graphs["target"]
-    by_call = {int(step.comparison.pairs.target_calls[each.place]): each for each in step.events if each.is_matched}
-    for each in block:
-        call = int(step.comparison.pairs.target_calls[each.place])
-        for output in graph.outputs(call):
+    take them, until all that later calls take from these can be, in the same shape."""
+    return _until(step, [event], counterparts(step).has_alike)
+
+
+def _until(step: Step, block: Sequence[Event], is_graftable: Callable[[str, str], bool]) -> list[Event]:
+    """Return a block and the calls that take its results, until all that later calls of both runs take from these can
+    be grafted. A call that compares its tensors, and returns no floating-point numbers, belongs to it: of the target's
+    and the golden's values together, rounding would decide. Some calls are added at most."""
+    found = list(block)
+    graph, calls = step.graphs["target"], step.comparison.pairs.target_calls
+    by_call = {int(calls[each.place]): each for each in step.events if each.direction == "forward"}
+    for each in found:
+        call = int(calls[each.place]) if each.direction == "forward" else -1
+        for output in graph.outputs(call) if call >= 0 else ():
             for row in graph.users.get(graph.alias(output), ()):
                 user = by_call.get(graph.call_of[row])
-                if user is None or user in block or len(block) > _MAX_REWIRED:
+                if user is None or user in found or len(found) > len(block) + _MAX_REWIRED:
                     continue
-                is_graftable = known.has_alike(user.called, place_of(graph.dump, row))
-                if not is_graftable or not returns_floats(graph, graph.call_of[row]):
-                    block.append(user)
-    return block
+                is_border = user.is_matched and is_graftable(user.called, place_of(graph.dump, row))
+                if not is_border or not returns_floats(graph, graph.call_of[row]):
+                    found.append(user)
+    return found
 
 
 def rewired_calls(step: Step, event: Event) -> list[Event]:
