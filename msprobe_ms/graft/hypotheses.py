@@ -60,7 +60,7 @@ from .calls import (
     places_of,
 )
 from .gap import consistent_pairs
-from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_selected, place_of
+from .plan import EVERY, INPUTS, OUTPUTS, Graft, Value, counterparts, is_selected, place_of
 from .regions import (
     NOTHING,
     Proposal,
@@ -209,10 +209,17 @@ def hypotheses(
     usable: list[Hypothesis] = []
     for one in found:
         values = frozenset(each for each in one.graft.values if known.has(*each))
+        if _forward(one.graft.values) and not _forward(values):
+            continue  # gradients alone test no finding of the forward
         graft = replace(one.graft, values=values, parameters=one.graft.parameters & known.parameters.keys())
         if graft and graft not in [other.graft for other in usable]:
             usable.append(replace(one, graft=graft))
     return usable
+
+
+def _forward(values: Iterable[Value]) -> bool:
+    """Return whether one of the values is that of a forward call."""
+    return any(names.parse(name).direction == "forward" for name, _ in values)
 
 
 def everything_before(hypothesis: Hypothesis) -> Graft:

@@ -39,6 +39,7 @@ NOTHING = Proposal(Graft())
 def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -> Proposal:
     """Return the graft around calls of one run only, or calls that have another order."""
     graphs, sides = step.graphs, step.comparison.sides
+    block = _with_producers(step, block)
     inside: dict[str, set[int]] = {"target": set(), "golden": set()}
     backward: dict[str, set[int]] = {"target": set(), "golden": set()}
     for event in block:
@@ -74,6 +75,38 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
     return Proposal(Graft(frozenset(values), still, missing=missing | still), calls, covers)
 
 
+def _with_producers(step: Step, block: Sequence[Event]) -> list[Event]:
+    """Return a block and the calls whose results it takes, if one run computes a gradient there that cannot be grafted,
+    because the other one does not: such as a layer whose result the target does not use."""
+    found, known, events = list(block), counterparts(step), _forward_events(step)
+    for event in found:
+        for side, (dump, of_side, _) in step.comparison.sides.items():
+            graph, call = step.graphs[side], int(of_side[event.place])
+            if event.direction != "forward" or call < 0 or not returns_floats(graph, call):
+                continue
+            for row in graph.inputs(call):
+                kind, made = graph.origin(row)
+                producer = graph.call_of[made] if kind == "call" else -1
+                if producer < 0 or dump.counterpart(producer, "backward") < 0:
+                    continue
+                own = events[side].get(producer)
+                if own is None or own in found or len(found) > len(block) + _MAX_REWIRED:
+                    continue
+                if not any(known.has(*value) for value in incoming(step, side, producer)):
+                    found.append(own)
+    return found
+
+
+@cached_by_identity
+def _forward_events(step: Step) -> dict[str, dict[int, Event]]:
+    """Return the forward calls of each side as events, by call."""
+    found: dict[str, dict[int, Event]] = {}
+    for side, (_, calls, _) in step.comparison.sides.items():
+        by_call = ((int(calls[event.place]), event) for event in step.events if event.direction == "forward")
+        found[side] = {call: event for call, event in by_call if call >= 0}
+    return found
+
+
 def _gradients_inside(step: Step, own: Set[str], replaced: Set[Value]) -> set[Value]:
     """Return the gradients that calls of both runs inside a region return, such as those of parameters. Left out are
     those that arrive at calls where they are `replaced`, and between two calls inside: in the golden, they may be those
@@ -99,8 +132,8 @@ def _gradients_inside(step: Step, own: Set[str], replaced: Set[Value]) -> set[Va
 def blocks_of_one_run(step: Step, event: Event) -> list[list[Event]]:
     """Return calls that one run alone makes, around an event, as candidates: those up to the next calls of both runs,
     together with all other places where the same calls are made, as in each layer of a model, if there are any; those
-    alone; those with all places where the event's function is called; all calls of one run. Calls of both runs that take
-    their results belong to them if these cannot be grafted there."""
+    alone; those with all places where the event's function is called; all calls of one run. Calls of both runs that
+    take their results belong to them if these cannot be grafted there."""
     around, function, blocks = _block_around(step, event), function_of(event.called), _blocks(step)
     alike = [block for block in blocks if _functions(block) == _functions(around)]
     calling = [block for block in blocks if any(function_of(each.called) == function for each in block)]
@@ -148,7 +181,7 @@ def _until(step: Step, block: Sequence[Event], is_graftable: Callable[[str, str]
     and the golden's values together, rounding would decide. Some calls are added at most."""
     found = list(block)
     graph, calls = step.graphs["target"], step.comparison.pairs.target_calls
-    by_call = {int(calls[each.place]): each for each in step.events if each.direction == "forward"}
+    by_call = _forward_events(step)["target"]
     for each in found:
         call = int(calls[each.place]) if each.direction == "forward" else -1
         for output in graph.outputs(call) if call >= 0 else ():
@@ -195,13 +228,13 @@ def _users_with_another_operand(step: Step, event: Event) -> Iterator[Event]:
     calls that are not paired with each other: operands are exchanged."""
     pairs, graph, partner = step.comparison.pairs, step.graphs["target"], _partners(step)
     call = int(pairs.target_calls[event.place])
-    by_call = {int(pairs.target_calls[each.place]): each for each in step.events if each.is_matched}
+    by_call = _forward_events(step)["target"]
     takers = [row for output in graph.outputs(call) for row in graph.users.get(graph.alias(output), ())]
-    users = {user.at: user for row in takers if (user := by_call.get(graph.call_of[row])) is not None}
+    users = {user.at: user for row in takers if (user := by_call.get(graph.call_of[row])) and user.is_matched}
     for user in users.values():
         both = [made for row in user.rows if (made := _producers(step, row)) is not None]
         is_exchanged = any(partner.get(mine, theirs) != theirs for mine, theirs in both)
-        if user.direction == "forward" and (call, partner[call]) in both and is_exchanged:
+        if (call, partner[call]) in both and is_exchanged:
             yield user
 
 
@@ -294,7 +327,7 @@ def returns_floats(graph: Graph, call: int) -> bool:
 
 def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> tuple[frozenset[str], frozenset[str]]:
     """Return the parameters that of the golden only the calls `inside` take, and of the target none; and those that get
-    their gradients only through these calls and the backward of the calls `backward`, by the names of the target."""
+    their gradients only from these calls and from the backward of the calls `backward`, by the names of the target."""
     dump = step.comparison.golden
     paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
     still = set()
@@ -302,9 +335,8 @@ def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> t
         differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}
         if name not in paired or not differentiated:
             continue
-        is_inside = differentiated & backward and differentiated <= backward | inside
-        is_before = not differentiated & inside and paired[name] not in _with_gradient(step)
-        if is_inside or (is_before and all(_flows_only_into(step, call, inside) for call in differentiated)):
+        is_not_computed = bool(differentiated & backward) or paired[name] not in _with_gradient(step)
+        if differentiated <= backward | inside and is_not_computed:
             still.add(paired[name])
     return unused_parameters(step, inside), frozenset(still)
 
@@ -317,25 +349,6 @@ def _with_gradient(step: Step) -> frozenset[str]:
     return frozenset(
         name for name, rows in every.items() if not all(columns.max[row] == columns.min[row] == 0.0 for row in rows)
     )
-
-
-def _flows_only_into(step: Step, call: int, inside: Set[int]) -> bool:
-    """Return whether results of a golden's call reach the rest of the step only through the calls `inside`: the target
-    has no backward for any other call on the way."""
-    graph, target = step.graphs["golden"], step.comparison.target
-    paired = {golden: own for own, golden in _partners(step).items()}
-    waiting, seen = [call], {call}
-    for each in waiting:
-        for output in graph.outputs(each):
-            for row in graph.users.get(graph.alias(output), ()):
-                user = graph.call_of[row]
-                if user in seen or user in inside:
-                    continue
-                if user in paired and target.counterpart(paired[user], "backward") >= 0:
-                    return False
-                seen.add(user)
-                waiting.append(user)
-    return bool(inside)
 
 
 def unused_parameters(step: Step, inside: Set[int]) -> frozenset[str]:
