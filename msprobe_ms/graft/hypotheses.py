@@ -155,6 +155,12 @@ class Hypothesis:
         """Return its position in execution order."""
         return self.step.step, self.step.rank, self.finding.at
 
+    @property
+    def begins(self) -> tuple[int, int, int]:
+        """Return the position of the first call of the region or the cell that is replaced."""
+        replaced = (one.at for one in self.step.events if one.called in self.covers or self.name in one.keys)
+        return self.step.step, self.step.rank, min([self.finding.at, *replaced])
+
 
 def what_of(graft: Graft) -> tuple[What, ...]:
     """Return the kinds of values that a graft replaces, in the order of `What`."""
@@ -223,11 +229,9 @@ def _forward(values: Iterable[Value]) -> bool:
 
 
 def everything_before(hypothesis: Hypothesis) -> Graft:
-    """Return the graft of everything before a finding in its step, and before the region that was replaced: the outputs
-    of all calls, and the parameters."""
-    step = hypothesis.step
-    first = min([hypothesis.finding.at, *(event.at for event in step.events if event.called in hypothesis.covers)])
-    before = step.events[:first]
+    """Return the graft of everything before a finding in its step, and before the region or the cell that was replaced:
+    the outputs of all calls, and the parameters."""
+    step, before = hypothesis.step, hypothesis.step.events[: hypothesis.begins[-1]]
     values = {(name, OUTPUTS) for event in before if (name := called(step, event))}
     return Graft(frozenset(values), frozenset(counterparts(step).parameters), frozenset({step.step}))
 

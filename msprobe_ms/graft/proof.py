@@ -544,10 +544,15 @@ def _leave_one_out(search: _Search) -> None:
         if closed < CONTRIBUTES:
             needless.insert(0, number)
     for number, at in enumerate(search.kept):
-        if needless and number > needless[0] and number not in needless:
+        trial = search.trials[at]
+        first = number
+        while (
+            first - 1 in needless and search.trials[search.kept[first - 1]].hypothesis.place < trial.hypothesis.begins
+        ):
+            first -= 1
+        if first < number and number not in needless:
             # All calls before it agreed with the grafts that were not needed: they were everything before it.
-            trial = search.trials[at]
-            before = closure_of_largest(search.gaps[needless[0]], search.gaps[number], search.floor)
+            before = closure_of_largest(search.gaps[first], search.gaps[number], search.floor)
             search.trials[at] = trial.judged(trial.closed, before)
     for number in reversed(needless):
         del search.kept[number], search.gaps[number + 1]

@@ -7,8 +7,8 @@ import pytest
 from small_trainings import record, write
 
 from msprobe.findings.catalogue import comparison as kinds
-from msprobe.graft.calls import calls_graft
-from msprobe.graft.hypotheses import What, differing_calls, everything_before, hypotheses
+from msprobe.graft.calls import called, calls_graft
+from msprobe.graft.hypotheses import What, differing_calls, everything_before, hypotheses, of_call
 from msprobe.graft.runs import studied
 
 pytestmark = pytest.mark.part(2)
@@ -138,3 +138,13 @@ def test_a_call_that_takes_another_parameter_is_grafted_with_both(tmp_path):
     first = hypotheses(step, finding, [0])[0]
     assert {name for name, _ in first.graft.values} == {"Functional.mul.1.forward"}
     assert first.graft.missing == {"net.a", "net.b"}
+
+
+@pytest.mark.always
+def test_everything_before_a_cell_ends_at_the_first_call_inside(of):
+    step, finding, _ = of("eps")
+    cell = next(each for each in step.events if each.kind == "cell" and each.direction == "forward" and each.at > 2)
+    inside = [each.at for each in step.events if cell.called in each.keys]
+    found = everything_before(of_call(step, finding, cell.called))
+    assert inside
+    assert {name for name, _ in found.values} == {called(step, each) for each in step.events[: min(inside)]}
