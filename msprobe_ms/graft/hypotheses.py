@@ -379,8 +379,8 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
         function = function_of(event.called)
         for block in blocks_of_one_run(step, event):
             forward = (each.called for each in block if each.direction == "forward")
-            calls = tuple(dict.fromkeys(name for name in forward if function_of(name) == function))
-            yield region_of(step, block, calls if len(calls) > 1 else ())
+            alike = tuple(dict.fromkeys(each for each in forward if function_of(each) == function))
+            yield region_of(step, block, alike if len(alike) > 1 else ())
     if not name:
         return
     if event.kind == "parameters_grad":
