@@ -79,6 +79,7 @@ def _with_producers(step: Step, block: Sequence[Event]) -> list[Event]:
     """Return a block and the calls whose results it takes, if one run computes a gradient there that cannot be grafted,
     because the other one does not: such as a layer whose result the target does not use."""
     found, known, events = list(block), counterparts(step), _forward_events(step)
+    places = {event.at for event in block}
     for event in found:
         for side, (dump, of_side, _) in step.comparison.sides.items():
             graph, call = step.graphs[side], int(of_side[event.place])
@@ -90,10 +91,11 @@ def _with_producers(step: Step, block: Sequence[Event]) -> list[Event]:
                 if producer < 0 or dump.counterpart(producer, "backward") < 0:
                     continue
                 own = events[side].get(producer)
-                if own is None or own in found or len(found) > len(block) + _MAX_REWIRED:
+                if own is None or own.at in places or len(found) > len(block) + _MAX_REWIRED:
                     continue
                 if not any(known.has(*value) for value in incoming(step, side, producer)):
                     found.append(own)
+                    places.add(own.at)
     return found
 
 
@@ -179,7 +181,7 @@ def _until(step: Step, block: Sequence[Event], is_graftable: Callable[[str, str]
     """Return a block and the calls that take its results, until all that later calls of both runs take from these can
     be grafted. A call that compares its tensors, and returns no floating-point numbers, belongs to it: of the target's
     and the golden's values together, rounding would decide. Some calls are added at most."""
-    found = list(block)
+    found, places = list(block), {each.at for each in block}
     graph, calls = step.graphs["target"], step.comparison.pairs.target_calls
     by_call = _forward_events(step)["target"]
     for each in found:
@@ -187,11 +189,12 @@ def _until(step: Step, block: Sequence[Event], is_graftable: Callable[[str, str]
         for output in graph.outputs(call) if call >= 0 else ():
             for row in graph.users.get(graph.alias(output), ()):
                 user = by_call.get(graph.call_of[row])
-                if user is None or user in found or len(found) > len(block) + _MAX_REWIRED:
+                if user is None or user.at in places or len(found) > len(block) + _MAX_REWIRED:
                     continue
                 is_border = user.is_matched and is_graftable(user.called, place_of(graph.dump, row))
                 if not is_border or not returns_floats(graph, graph.call_of[row]):
                     found.append(user)
+                    places.add(user.at)
     return found
 
 
