@@ -137,7 +137,8 @@ def blocks_of_one_run(step: Step, event: Event) -> list[list[Event]]:
     alone; those with all places where the event's function is called; all calls of one run. Calls of both runs that
     take their results belong to them if these cannot be grafted there."""
     around, function, blocks = _block_around(step, event), function_of(event.called), _blocks(step)
-    alike = [block for block in blocks if _functions(block) == _functions(around)]
+    made = _functions(around)
+    alike = [block for block in blocks if _functions(block) == made]
     calling = [block for block in blocks if any(function_of(each.called) == function for each in block)]
     found = [around]
     for others in (alike, calling, blocks):
@@ -203,8 +204,7 @@ def rewired_calls(step: Step, event: Event) -> list[Event]:
     golden's call takes, and differ, because the target makes them in another order; and those that take its result with
     another operand than the golden's, because operands are exchanged."""
     comparison, pairs = step.comparison, step.comparison.pairs
-    graph = step.graphs["golden"]
-    by_call = {int(pairs.golden_calls[each.place]): each for each in step.events if each.is_matched}
+    graph, by_call = step.graphs["golden"], _forward_events(step)["golden"]
     found = {event.at: event}
     waiting = [event]
     while waiting and len(found) <= _MAX_REWIRED:
@@ -215,7 +215,7 @@ def rewired_calls(step: Step, event: Event) -> list[Event]:
                 continue
             kind, made = graph.origin(golden)
             producer = by_call.get(graph.call_of[made]) if kind == "call" else None
-            if producer is None or producer.at in found or not differs(step, producer):
+            if producer is None or not producer.is_matched or producer.at in found or not differs(step, producer):
                 continue
             found[producer.at] = producer
             waiting.append(producer)
@@ -265,7 +265,7 @@ def _partners(step: Step) -> dict[int, int]:
 
 
 _MAX_REWIRED = 8
-"""Calls whose order may differ for one hypothesis."""
+"""Calls whose order may differ for one hypothesis, or by which a region is extended."""
 
 
 def of_the_same_lines(step: Step, block: Sequence[Event], *, is_whole: bool) -> list[Event]:
