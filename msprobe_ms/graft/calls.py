@@ -89,6 +89,16 @@ def called(step: Step, event: Event) -> str:
     return step.comparison.target.columns.names[at] if event.is_matched and at >= 0 else ""
 
 
+GOLDEN = "golden "
+"""How the name of a call that only the golden run makes begins, where calls of both sides are collected: the target may
+have another call of this name."""
+
+
+def key_of_call(event: Event) -> str:
+    """Return the name of a call, which begins with GOLDEN if only the golden run makes it."""
+    return f"{GOLDEN}{event.called}" if not event.is_matched and event.side == "golden" else event.called
+
+
 def differs(step: Step, event: Event) -> bool:
     """Return whether an output of a call differs."""
     comparison = step.comparison

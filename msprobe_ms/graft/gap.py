@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.memo import cached_by_identity
 from msprobe.checks.invariants.rows import (
     CANCELLED,
     GRADIENT_DRIFT,
@@ -366,7 +367,7 @@ def _elements(dump: Dump, row: int) -> Array | None:
 
 def _parameters(step: Step, names: Iterable[Mapping[str, Any]]) -> Iterator[_Parameter]:
     """Return the parameters of a step that a side has, with their counterparts: those that the comparison found, or
-    else those of the same name."""
+    else those of the same name, or of the same values."""
     mine, theirs = names
     used: tuple[set[str], set[str]] = set(), set()
     for pair in consistent_pairs(step.comparison)[0]:
@@ -374,14 +375,44 @@ def _parameters(step: Step, names: Iterable[Mapping[str, Any]]) -> Iterator[_Par
             yield _Parameter(pair.target, pair.golden, (pair.target_view, pair.golden_view))
             used[0].add(pair.target)
             used[1].add(pair.golden)
+    same_values = _of_the_same_values(step)
     for name in mine:
         if name not in used[0]:
-            other = name if name in theirs and name not in used[1] else ""
+            found = (other for other in (name, same_values.get(name, "")) if other in theirs and other not in used[1])
+            other = next(found, "")
             yield _Parameter(name, other)
             used[1].add(other)
     for name in theirs:
         if name not in used[1]:
             yield _Parameter("", name)
+
+
+@cached_by_identity
+def _of_the_same_values(step: Step) -> dict[str, str]:
+    """Return the golden's parameter by the target's, of those that the comparison has not paired and that have other
+    names, but bitwise the same values: both were loaded from one checkpoint. Of several, the first ones are paired."""
+    dumps = step.comparison.target, step.comparison.golden
+    rows = [parameters(dump) for dump in dumps]
+    pairs = consistent_pairs(step.comparison)[0]
+    paired = {pair.target for pair in pairs}, {pair.golden for pair in pairs}
+    left = [
+        {name: row for name, row in own.items() if name not in known and name not in other}
+        for own, other, known in zip(rows, reversed(rows), paired, strict=True)
+    ]
+    found: dict[str, str] = {}
+    by_values: dict[tuple[object, ...], list[str]] = {}
+    if all(left):
+        for name, row in left[1].items():
+            by_values.setdefault(_values_of(dumps[1], row), []).append(name)
+        for name, row in left[0].items():
+            if alike := by_values.get(_values_of(dumps[0], row)):
+                found[name] = alike.pop(0)
+    return found
+
+
+def _values_of(dump: Dump, row: int) -> tuple[object, ...]:
+    array = _elements(dump, row)
+    return (row, id(dump)) if array is None else (array.shape, array.tobytes())
 
 
 def consistent_pairs(comparison: Comparison) -> tuple[list[ParameterPair], list[ParameterPair]]:

@@ -47,6 +47,7 @@ from msprobe.compare.updates.tracks import parameter_pairs
 from msprobe.store.stacks_and_construct import user_line
 
 from .calls import (
+    GOLDEN,
     both_of,
     called,
     calls_graft,
@@ -56,6 +57,7 @@ from .calls import (
     gradients_of,
     incoming,
     inputs_where,
+    key_of_call,
     line_of,
     places_of,
 )
@@ -108,7 +110,13 @@ Family = tuple[object, ...]
 
 def key_of(finding: Divergence) -> FindingKey:
     """Return what identifies a finding in all steps."""
-    return finding.name, finding.kind.code
+    return _call_of(finding), finding.kind.code
+
+
+def _call_of(finding: Divergence) -> str:
+    """Return the call of a finding, as `key_of_call` does."""
+    is_of_golden = isinstance(finding.evidence, OtherCall) and finding.evidence.side == "golden"
+    return f"{GOLDEN}{finding.name}" if is_of_golden else finding.name
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ class Hypothesis:
     found_by : where it comes from.
     settles : the findings that it explains: a run with the graft may still have them, because an argument or a call of
         one run stays as it is.
-    covers : calls of a region that is replaced as a whole; what is found there is replaced, too.
+    covers : calls of a region that is replaced as a whole, by `key_of_call`; what is found there is replaced, too.
     graft : the values that are replaced.
     step, finding : the finding; its step is that of the comparison that it was found in.
     """
@@ -142,7 +150,7 @@ class Hypothesis:
     def explains(self, finding: Divergence) -> bool:
         """Return whether a run with the graft may still have a finding that it explains: at a call of the replaced
         region, or at an input of a forward call that is replaced, because it is recorded as it was before."""
-        if key_of(finding) in self.settles or finding.name in self.covers:
+        if key_of(finding) in self.settles or _call_of(finding) in self.covers:
             return True
         if names.parse(finding.name).direction != "forward":
             return False
@@ -158,7 +166,7 @@ class Hypothesis:
     @property
     def begins(self) -> tuple[int, int, int]:
         """Return the position of the first call of the region or the cell that is replaced."""
-        replaced = (one.at for one in self.step.events if one.called in self.covers or self.name in one.keys)
+        replaced = (one.at for one in self.step.events if key_of_call(one) in self.covers or self.name in one.keys)
         return self.step.step, self.step.rank, min([self.finding.at, *replaced])
 
 
@@ -339,7 +347,7 @@ def _united(grafts: Iterable[Graft]) -> Graft:
 def _in_order(step: Step, covers: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """Return the calls of several regions in execution order."""
     every = {name for one in covers for name in one}
-    return tuple(each.called for each in step.events if each.called in every)
+    return tuple(key for each in step.events if (key := key_of_call(each)) in every)
 
 
 # ---- proposals ------------------------------------------------------------------------------------------------------
@@ -378,8 +386,8 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     elif isinstance(evidence, OtherCall) or not name:
         function = function_of(event.called)
         for block in blocks_of_one_run(step, event):
-            forward = (each.called for each in block if each.direction == "forward")
-            alike = tuple(dict.fromkeys(each for each in forward if function_of(each) == function))
+            forward = (each for each in block if each.direction == "forward" and function_of(each.called) == function)
+            alike = tuple(dict.fromkeys(map(key_of_call, forward)))
             yield region_of(step, block, alike if len(alike) > 1 else ())
     if not name:
         return

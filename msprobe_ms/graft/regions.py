@@ -18,7 +18,7 @@ from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.locate.finding import Between
 from msprobe.store.record import PARAMETERS
 
-from .calls import called, differs, differs_at, function_of, incoming, inputs_where, line_of
+from .calls import called, differs, differs_at, function_of, incoming, inputs_where, key_of_call, line_of
 from .gap import LOSS, consistent_pairs
 from .plan import INPUTS, Graft, Value, counterparts, place_of
 from .runs import Step
@@ -26,7 +26,8 @@ from .runs import Step
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A graft, the calls that have the same difference, if there are several, and those of a replaced region."""
+    """A graft, the calls that have the same difference, if there are several, and those of a replaced region, by
+    `key_of_call`."""
 
     graft: Graft
     calls: tuple[str, ...] = ()
@@ -71,7 +72,7 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
     if any(dump.columns.call_of(row) in inside[side] for side, (dump, *_) in sides.items() for row in loss_rows(dump)):
         missing |= {LOSS}
     covered = {event.at for event in block} | _on_the_way(step, taken) | _cells_on_the_lines(step, block)
-    covers = tuple(step.events[at].called for at in sorted(covered))
+    covers = tuple(dict.fromkeys(key_of_call(step.events[at]) for at in sorted(covered)))
     return Proposal(Graft(frozenset(values), still, missing=missing | still), calls, covers)
 
 
@@ -264,6 +265,12 @@ def _partners(step: Step) -> dict[int, int]:
     return {target: golden for target, golden in both if target >= 0 and golden >= 0}
 
 
+@cached_by_identity
+def _targets(step: Step) -> dict[int, int]:
+    """Return the target's call by the golden's."""
+    return {golden: target for target, golden in _partners(step).items()}
+
+
 _MAX_REWIRED = 8
 """Calls whose order may differ for one hypothesis, or by which a region is extended."""
 
@@ -307,15 +314,18 @@ def _is_before(event: Event, later: Event) -> bool:
 
 
 def cutting_calls(step: Step) -> list[Event]:
-    """Return the forward calls that only the target makes and through which no gradient flows, although one flows
-    through a call that returns what they take: such as `stop_gradient`."""
+    """Return the forward calls of the target through which no gradient flows, although one flows through a call that
+    returns what they take, and in the golden through them: such as `stop_gradient`, or a layer before it."""
     dump, calls, _ = step.comparison.sides["target"]
-    graph, found = step.graphs["target"], []
+    graph, golden, partner = step.graphs["target"], step.comparison.golden, _partners(step)
+    found = []
     for event in step.events:
         call = int(calls[event.place])
-        if event.is_matched or event.side != "target" or event.direction != "forward" or call < 0:
+        if event.direction != "forward" or call < 0 or dump.counterpart(call, "backward") >= 0:
             continue
-        if dump.counterpart(call, "backward") >= 0:
+        if event.kind == "cell" or not returns_floats(graph, call):
+            continue
+        if event.is_matched and golden.counterpart(partner[call], "backward") < 0:
             continue
         origins = (graph.origin(row) for row in graph.inputs(call))
         if any(kind == "call" and dump.counterpart(graph.call_of[made], "backward") >= 0 for kind, made in origins):
@@ -338,8 +348,10 @@ def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> t
         differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}
         if name not in paired or not differentiated:
             continue
-        is_not_computed = bool(differentiated & backward) or paired[name] not in _with_gradient(step)
-        if differentiated <= backward | inside and is_not_computed:
+        has_gradient = paired[name] in _with_gradient(step)
+        if differentiated <= backward | inside and (differentiated & backward or not has_gradient):
+            still.add(paired[name])
+        elif not has_gradient and all(_flows_only_into(step, call, inside) for call in differentiated):
             still.add(paired[name])
     return unused_parameters(step, inside), frozenset(still)
 
@@ -352,6 +364,24 @@ def _with_gradient(step: Step) -> frozenset[str]:
     return frozenset(
         name for name, rows in every.items() if not all(columns.max[row] == columns.min[row] == 0.0 for row in rows)
     )
+
+
+def _flows_only_into(step: Step, call: int, inside: Set[int]) -> bool:
+    """Return whether gradients of the golden arrive at one of its calls only through the calls `inside`: the target has
+    a backward for no other call on the way from it."""
+    graph, dump, paired = step.graphs["golden"], step.comparison.target, _targets(step)
+    waiting, seen, is_reached = [call], {call}, call in inside
+    for each in waiting:
+        for output in graph.outputs(each) if each not in inside else ():
+            for row in graph.users.get(graph.alias(output), ()):
+                user = graph.call_of[row]
+                is_reached |= user in inside
+                if user in paired and user not in inside and dump.counterpart(paired[user], "backward") >= 0:
+                    return False
+                if user not in seen:
+                    seen.add(user)
+                    waiting.append(user)
+    return is_reached
 
 
 def unused_parameters(step: Step, inside: Set[int]) -> frozenset[str]:

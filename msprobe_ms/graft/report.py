@@ -14,8 +14,9 @@ from msprobe.findings.finding import Answer, Finding, Place, Suggestion
 from msprobe.findings.kind import Kind
 from msprobe.findings.text import lines_of
 
+from .calls import GOLDEN
 from .gap import FloorSource, RunGap, gap_of_parts
-from .hypotheses import FoundBy
+from .hypotheses import FoundBy, Hypothesis
 from .proof import Estimate, Proof, Trial, Verdict
 from .propagate import Stop
 
@@ -120,7 +121,7 @@ def _cause(trial: Trial) -> Finding:
     text = kind.sentence(what=what_words(trial), **fields)
     place = divergence.as_finding(hypothesis.step.step, hypothesis.step.rank, "").place
     fields |= {"what": [each.value for each in hypothesis.what], "gap": shown_gap(trial).measures}
-    others = [name for name in hypothesis.covers if name != hypothesis.name]
+    others = [name for name in _covered(hypothesis) if name != hypothesis.name]
     fields["covers"] = others
     found_by = full_phrase(divergence) if hypothesis.found_by is FoundBy.FINDING else _FOUND_BY[hypothesis.found_by]
     covers = phrase("the region that was replaced also has {names}", names=names_phrase(others))
@@ -133,6 +134,11 @@ def _cause(trial: Trial) -> Finding:
         later_calls=max(divergence.receivers, 0),
         certainty=_CERTAINTY.get(trial.verdict, "likely"),
     )
+
+
+def _covered(hypothesis: Hypothesis) -> list[str]:
+    """Return the names of the calls in the region that is replaced."""
+    return list(dict.fromkeys(name.removeprefix(GOLDEN) for name in hypothesis.covers))
 
 
 _FOUND_BY: Mapping[FoundBy, Words] = {
@@ -306,7 +312,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
     found = {
         "name": hypothesis.name,
         "number": hypothesis.number,
-        "covers": list(hypothesis.covers),
+        "covers": _covered(hypothesis),
         "what": [each.value for each in hypothesis.what],
         "step": hypothesis.step.step,
         "finding": hypothesis.finding.kind.code,

@@ -287,9 +287,9 @@ def test_regions_that_make_the_same_calls_come_first_and_all_calls_of_one_run_la
     step, finding = next(study.findings)
     assert finding.kind is kinds.STRUCTURE
     covers = [set(one.covers) for one in hypotheses(step, finding, [0])]
-    same = {"Functional.relu.0.forward", "Functional.relu.1.forward"}
-    assert covers[:2] == [same, {"Functional.relu.0.forward"}]
-    assert covers[-1] == {*same, "Functional.clamp.0.forward"}
+    same = {"golden Functional.relu.0.forward", "golden Functional.relu.1.forward"}
+    assert covers[:2] == [same, {"golden Functional.relu.0.forward"}]
+    assert covers[-1] == {*same, "golden Functional.clamp.0.forward"}
 
 
 def write_blocks(run, is_golden):
@@ -406,7 +406,7 @@ def test_a_call_whose_result_the_target_does_not_use_belongs_to_the_region(tmp_p
     assert finding.name == "Functional.add.0.forward"
     first = hypotheses(step, finding, [0])[0]
     assert (first.graft.parameters, first.graft.missing) == ({"net.table"}, {"net.table"})
-    assert set(first.covers) == {"Functional.gather.0.forward", "Functional.add.0.forward"}
+    assert set(first.covers) == {"Functional.gather.0.forward", "golden Functional.add.0.forward"}
 
 
 @pytest.mark.always
@@ -449,3 +449,27 @@ def test_everything_before_a_region_ends_at_its_first_call(tmp_path):
     later = replace(first, finding=replace(finding, at=max(each.at for each in step.events)))
     assert everything_before(later).values == everything_before(first).values
     assert {name for name, _ in everything_before(first).values} == {f"Functional.scale.{at}.forward" for at in (0, 1)}
+
+
+@pytest.mark.always
+def test_a_call_of_the_target_is_not_settled_by_that_of_the_golden_of_the_same_name(tmp_path):
+    """The golden adds before the norm, the target after it."""
+
+    def write_norm(run, is_before):
+        calls = Calls(run)
+        x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
+        for function in ("add", "norm") if is_before else ("norm", "add"):
+            x = calls.forward(f"{function}.0", [each * (3 if function == "add" else 2) + 1 for each in x[0]], x)
+        calls.forward("sum.0", sum(x[0]), x)
+        return calls.write()
+
+    study = studied(write_norm(tmp_path / "target", False), write_norm(tmp_path / "golden", True))
+    step, finding = next(study.findings)
+    assert (finding.kind, finding.name, finding.evidence.side) == (
+        kinds.STRUCTURE,
+        "Functional.add.0.forward",
+        "golden",
+    )
+    first = hypotheses(step, finding, [0])[0]
+    assert first.explains(finding)
+    assert not first.explains(replace(finding, evidence=replace(finding.evidence, side="target")))
