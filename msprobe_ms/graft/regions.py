@@ -349,9 +349,8 @@ def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> t
         if name not in paired or not differentiated:
             continue
         has_gradient = paired[name] in _with_gradient(step)
-        if differentiated <= backward | inside and (differentiated & backward or not has_gradient):
-            still.add(paired[name])
-        elif not has_gradient and all(_flows_only_into(step, call, inside) for call in differentiated):
+        is_before = not has_gradient and all(_flows_only_into(step, call, inside) for call in differentiated)
+        if is_before or (differentiated <= backward | inside and differentiated & backward):
             still.add(paired[name])
     return unused_parameters(step, inside), frozenset(still)
 

@@ -3,7 +3,7 @@
 from math import inf, sqrt
 
 import pytest
-from small_trainings import write_run
+from small_trainings import Calls, write_run
 
 from msprobe.base.errors import UsageError
 from msprobe.checks.invariants.rows import GRADIENT_NOISE
@@ -13,6 +13,7 @@ from msprobe.graft.gap import (
     RunGap,
     closure,
     closure_of_largest,
+    consistent_pairs,
     floor_of,
     gap_of,
     rounding_updates,
@@ -66,6 +67,26 @@ def test_gradients_and_updates_of_a_parameter_of_a_replaced_region_are_the_golde
     target["weights"] = [{"weight": [1.0, 1.0]}, {"weight": [1.0, 1.0]}]
     assert gap_of(study(target, GOLDEN), {"fc.weight"}) == RunGap(0.0, 0.0, 0.0)
     assert gap_of(study(target, GOLDEN), {"weight"}) == RunGap(0.0, pytest.approx(4 / 5), 1.0)
+
+
+@pytest.mark.always
+def test_parameters_with_other_names_are_paired_by_their_values(tmp_path):
+    """The two runs call other functions with them, so that the comparison does not pair them."""
+
+    def write_scaled(run, function, module, weight):
+        calls = Calls(run)
+        x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
+        x = calls.forward(f"{function}.0", [2.0, 12.0], x, (weight, f"parameter {module}.weight"))
+        calls.forward("mse.0", 14.0, x)
+        calls.backward("mse.0", 1.0, [1.0, 1.0])
+        calls.gradients(module, {"weight": [3.0, 4.0]})
+        return calls.write()
+
+    golden = write_scaled(tmp_path / "golden", "scale", "head.norm", [1.0, 2.0])
+    for weight, expected in (([1.0, 2.0], 0.0), ([1.0, 3.0], 2**0.5)):
+        study = studied(write_scaled(tmp_path / f"{weight}", "layer_norm", "norm", weight), golden)
+        assert not consistent_pairs(study.steps[0].comparison)[0]
+        assert gap_of(study).gradients == pytest.approx(expected)
 
 
 def test_updates_are_differences_between_steps(study):

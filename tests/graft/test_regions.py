@@ -452,24 +452,67 @@ def test_everything_before_a_region_ends_at_its_first_call(tmp_path):
 
 
 @pytest.mark.always
-def test_a_call_of_the_target_is_not_settled_by_that_of_the_golden_of_the_same_name(tmp_path):
-    """The golden adds before the norm, the target after it."""
-
-    def write_norm(run, is_before):
-        calls = Calls(run)
-        x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
-        for function in ("add", "norm") if is_before else ("norm", "add"):
-            x = calls.forward(f"{function}.0", [each * (3 if function == "add" else 2) + 1 for each in x[0]], x)
-        calls.forward("sum.0", sum(x[0]), x)
-        return calls.write()
-
-    study = studied(write_norm(tmp_path / "target", False), write_norm(tmp_path / "golden", True))
+def test_a_call_of_the_golden_settles_no_call_of_the_target_of_the_same_name(tmp_path):
+    study = studied(write_blocks(tmp_path / "target", False), write_blocks(tmp_path / "golden", True))
     step, finding = next(study.findings)
-    assert (finding.kind, finding.name, finding.evidence.side) == (
-        kinds.STRUCTURE,
-        "Functional.add.0.forward",
-        "golden",
-    )
+    assert finding.evidence.side == "golden"
     first = hypotheses(step, finding, [0])[0]
     assert first.explains(finding)
     assert not first.explains(replace(finding, evidence=replace(finding.evidence, side="target")))
+
+
+def write_detached(run, is_detached):
+    """A layer `dense` and a call after it that takes its result; detached, no gradient flows through both of them."""
+    calls = Calls(run)
+    x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
+    value = calls.forward("dense.0", [4.0, 12.0], x, ([2.0, 2.0], "parameter net.weight"))
+    value = calls.forward("reshape.0", [4.0, 12.0], value)
+    x = calls.forward("add.0", [6.0, 18.0], x, value)
+    calls.forward("mse.0", 24.0, x)
+    calls.backward("mse.0", 1.0, [1.0, 1.0])
+    calls.backward("add.0", [1.0, 1.0], [1.0, 1.0], [0.0, 0.0] if is_detached else [1.0, 1.0])
+    if not is_detached:
+        calls.backward("reshape.0", [1.0, 1.0], [1.0, 1.0])
+        calls.backward("dense.0", [1.0, 1.0], [2.0, 2.0], [2.0, 6.0])
+    calls.backward("mul.0", [1.0, 1.0] if is_detached else [3.0, 3.0], [2.0, 2.0] if is_detached else [6.0, 6.0])
+    calls.gradients("net", {"weight": [0.0, 0.0] if is_detached else [2.0, 6.0]})
+    return calls.write()
+
+
+@pytest.mark.always
+def test_layers_through_which_only_the_golden_computes_a_gradient_are_replaced_with_it(tmp_path):
+    study = studied(write_detached(tmp_path / "target", True), write_detached(tmp_path / "golden", False))
+    step, finding = next(study.findings)
+    assert finding.name == "Functional.add.0.backward"
+    first = hypotheses(step, finding, [0])[0]
+    assert first.graft.values == {("Functional.mul.0.backward", "input")}
+    assert (first.graft.parameters, first.graft.missing) == ({"net.weight"}, {"net.weight"})
+
+
+@pytest.mark.always
+def test_parameters_before_a_region_have_no_gradient_if_the_target_has_no_backward_on_the_way(tmp_path):
+    """The golden adds a branch of many layers, whose result the target computes, but does not add."""
+
+    def write_branch(run, is_added):
+        calls = Calls(run)
+        x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
+        branch = calls.forward("embed.0", [1.0, 2.0], ([1.0, 2.0], "parameter net.weight"))
+        for at in range(20):
+            branch = calls.forward(f"neg.{at}", [-each for each in branch[0]], branch)
+        if is_added:
+            x = calls.forward("add.0", [3.0, 8.0], x, branch)
+        calls.forward("mse.0", sum(x[0]), x)
+        calls.backward("mse.0", 1.0, [1.0, 1.0])
+        if is_added:
+            calls.backward("add.0", [1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
+            for at in reversed(range(20)):
+                calls.backward(f"neg.{at}", [1.0, 1.0], [-1.0, -1.0])
+            calls.backward("embed.0", [1.0, 1.0], [1.0, 1.0])
+        calls.backward("mul.0", [1.0, 1.0], [2.0, 2.0])
+        calls.gradients("net", {"weight": [1.0, 1.0] if is_added else [0.0, 0.0]})
+        return calls.write()
+
+    study = studied(write_branch(tmp_path / "target", False), write_branch(tmp_path / "golden", True))
+    step, finding = next(study.findings)
+    assert finding.name == "Functional.add.0.forward"
+    assert hypotheses(step, finding, [0])[0].graft.missing == {"net.weight"}
