@@ -260,14 +260,15 @@ def last_lines(file):
 
 
 def write(folder):
-    """Write RESULTS.md: each of its three sections from the results in the folder, or as it is if there are none."""
+    """Write RESULTS.md: each of its three sections from the results in the folder, or as it is if there are none; of
+    the first one, also the rows of files that the folder does not have."""
     known = (HERE / "RESULTS.md").read_text()
     known, _, estimates = known.partition(f"\n{OF_ESTIMATES[0]}\n")
     proofs, _, wrong = known.partition(f"\n{OF_WRONG[0]}\n")
     files = sorted(folder.glob("*.jsonl"))
     of_estimates, of_wrong = ([file for file in files if file.stem.startswith(kind)] for kind in (OFFLINE, WRONG))
     if len(files) > len(of_estimates) + len(of_wrong):
-        proofs = table(folder)
+        proofs = table(folder, proofs)
     sections = [
         proofs,
         wrong_table(of_wrong) if of_wrong else f"{OF_WRONG[0]}\n{wrong}" if wrong else "",
@@ -315,14 +316,10 @@ def estimate_table(files, proofs):
     return "\n".join([*OF_ESTIMATES, "", *head, *lines, "", *details, *every]) + "\n"
 
 
-def table(folder):
-    """The proofs of the last line of each case: a summary, and a row for each case."""
-    lines = ["# Results", "", *HEAD, ""]
-    lines += [
-        "| Cases | Number | All proven | Closed, median | Without a gap | Runs, mean | Wrong |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    rows = []
+def table(folder, known):
+    """The proofs of the last line of each case: a summary, and a row for each case. Files that are not in the folder
+    have their rows in the `known` text."""
+    summaries, rows = rows_by_file(known)
     for file in [file for file in sorted(folder.glob("*.jsonl")) if not file.stem.startswith((OFFLINE, WRONG))]:
         found = [one for one in last_lines(file) if "failed" not in one]
         below = [one for one in found if one["exit"] == 0]
@@ -333,17 +330,30 @@ def table(folder):
         median = f"{closed[len(closed) // 2]:.0%}" if closed else ""
         runs = f"{sum(one['runs'] for one in decided) / len(decided):.1f}" if decided else "0"
         cells = [file.stem, len(found), f"{len(proven)} of {len(decided)}", median, len(below), runs, wrong]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        summaries[file.stem] = [f"| {' | '.join(map(str, cells))} |"]
+        rows[file.stem] = []
         for one in found:
             shares = ", ".join(f"{each:.0%}" for each in one["shares"])
             right = "" if not one["exit"] else "yes" if one["right"] and all(one["right"]) else "no"
             names, rest = ", ".join(one["proven"]), f"{one['rest'] or 0:.0%}" if one["exit"] else ""
             cells = [file.stem, one["case"], one["class"], names, right, shares, rest, one["runs"]]
-            rows.append(f"| {' | '.join(map(str, cells))} |")
+            rows[file.stem].append(f"| {' | '.join(map(str, cells))} |")
     note = "`Without a gap`: losses, gradients and updates differ by no more than the noise floor; nothing is proven."
-    head = ["| Cases | Case | Class | Proven | Right | Shares | Rest | Runs |", "|---|---|---|---|---|---|---|---|"]
-    lines += ["", note, "", *head, *rows]
-    return "\n".join(lines) + "\n"
+    lines = ["# Results", "", *HEAD, ""]
+    lines += ["| Cases | Number | All proven | Closed, median | Without a gap | Runs, mean | Wrong |", "|---" * 7 + "|"]
+    lines += [line for stem in sorted(summaries) for line in summaries[stem]]
+    lines += ["", note, "", "| Cases | Case | Class | Proven | Right | Shares | Rest | Runs |", "|---" * 8 + "|"]
+    return "\n".join([*lines, *(line for stem in sorted(rows) for line in rows[stem])]) + "\n"
+
+
+def rows_by_file(text):
+    """The rows of the summary and of the cases in a text that `table` wrote, each by the name of the file."""
+    found = {7: {}, 8: {}}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) in found and cells[0] not in ("Cases", "---"):
+            found[len(cells)].setdefault(cells[0], []).append(line)
+    return found[7], found[8]
 
 
 def main():
