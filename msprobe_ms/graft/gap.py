@@ -378,19 +378,21 @@ def _parameters(step: Step, names: Iterable[Mapping[str, Any]]) -> Iterator[_Par
     same_values = _of_the_same_values(step)
     for name in mine:
         if name not in used[0]:
-            found = (other for other in (name, same_values.get(name, "")) if other in theirs and other not in used[1])
-            other = next(found, "")
-            yield _Parameter(name, other)
-            used[1].add(other)
+            candidates = _Parameter(name, name), same_values.get(name, _Parameter())
+            found = (one for one in candidates if one.golden in theirs and one.golden not in used[1])
+            one = next(found, _Parameter(name))
+            yield one
+            used[1].add(one.golden)
     for name in theirs:
         if name not in used[1]:
             yield _Parameter("", name)
 
 
 @cached_by_identity
-def _of_the_same_values(step: Step) -> dict[str, str]:
-    """Return the golden's parameter by the target's, of those that the comparison has not paired and that have other
-    names, but bitwise the same values: both were loaded from one checkpoint. Of several, the first ones are paired."""
+def _of_the_same_values(step: Step) -> dict[str, _Parameter]:
+    """Return by parameter of the target the counterparts of those that the comparison has not paired and that have
+    other names, but bitwise the same values, up to axes of size 1: both were loaded from one checkpoint. Of several
+    with these values, the first ones are paired."""
     dumps = step.comparison.target, step.comparison.golden
     rows = [parameters(dump) for dump in dumps]
     pairs = consistent_pairs(step.comparison)[0]
@@ -399,20 +401,24 @@ def _of_the_same_values(step: Step) -> dict[str, str]:
         {name: row for name, row in own.items() if name not in known and name not in other}
         for own, other, known in zip(rows, reversed(rows), paired, strict=True)
     ]
-    found: dict[str, str] = {}
-    by_values: dict[tuple[object, ...], list[str]] = {}
-    if all(left):
-        for name, row in left[1].items():
-            by_values.setdefault(_values_of(dumps[1], row), []).append(name)
-        for name, row in left[0].items():
-            if alike := by_values.get(_values_of(dumps[0], row)):
-                found[name] = alike.pop(0)
+    found: dict[str, _Parameter] = {}
+    by_values: dict[object, list[str]] = {}
+    for name, row in left[1].items() if left[0] else ():
+        by_values.setdefault(_values_of(dumps[1], row), []).append(name)
+    for name, row in left[0].items() if by_values else ():
+        if alike := by_values.get(_values_of(dumps[0], row)):
+            shape = dumps[0].columns.shape(row) or ()
+            view = f"reshape({', '.join(map(str, shape))})" if shape else ""
+            found[name] = _Parameter(name, alike.pop(0), ("", view))
     return found
 
 
-def _values_of(dump: Dump, row: int) -> tuple[object, ...]:
+def _values_of(dump: Dump, row: int) -> object:
+    """Return what two parameters of the same values have in common."""
     array = _elements(dump, row)
-    return (row, id(dump)) if array is None else (array.shape, array.tobytes())
+    if array is None:
+        return id(dump), row
+    return tuple(size for size in array.shape if size != 1), array.tobytes()
 
 
 def consistent_pairs(comparison: Comparison) -> tuple[list[ParameterPair], list[ParameterPair]]:

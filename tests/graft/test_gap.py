@@ -2,6 +2,7 @@
 
 from math import inf, sqrt
 
+import numpy as np
 import pytest
 from small_trainings import Calls, write_run
 
@@ -79,11 +80,11 @@ def test_parameters_with_other_names_are_paired_by_their_values(tmp_path):
         x = calls.forward(f"{function}.0", [2.0, 12.0], x, (weight, f"parameter {module}.weight"))
         calls.forward("mse.0", 14.0, x)
         calls.backward("mse.0", 1.0, [1.0, 1.0])
-        calls.gradients(module, {"weight": [3.0, 4.0]})
+        calls.gradients(module, {"weight": np.reshape([3.0, 4.0], np.shape(weight))})
         return calls.write()
 
     golden = write_scaled(tmp_path / "golden", "scale", "head.norm", [1.0, 2.0])
-    for weight, expected in (([1.0, 2.0], 0.0), ([1.0, 3.0], 2**0.5)):
+    for weight, expected in (([1.0, 2.0], 0.0), ([[1.0], [2.0]], 0.0), ([1.0, 3.0], 2**0.5)):
         study = studied(write_scaled(tmp_path / f"{weight}", "layer_norm", "norm", weight), golden)
         assert not consistent_pairs(study.steps[0].comparison)[0]
         assert gap_of(study).gradients == pytest.approx(expected)
