@@ -220,15 +220,22 @@ def wrong_table(files):
 
 
 HEAD = (
-    "Written by `python benchmarks/graft/run.py --work DIR --write`. The method was developed with the tuning set and",
-    "with pairs; every second fault of the held-out set was run at its end.",
+    "Written by `python benchmarks/graft/run.py --work DIR --write`. The method was developed with the tuning sets of",
+    "benchmarks/bugs and benchmarks/ports, and with pairs.",
     "",
+    "- `held-out-bit-equal` and `held-out-2-bit-equal` are the two halves of the held-out faults, run once each before",
+    "  anything about them was looked at. Failures of the second half led to changes (a loss that a region returns).",
+    "- `ports-` are public models of PyTorch against their ports to MindSpore. `ports-held-out` is the first run of the",
+    "  held-out bugs; after the first 24, failures were looked at, and `ports-held-out-again` are those that were run",
+    "  again after the changes. `ports-clean` has no bug, but four ports have a real difference that is proven.",
     "- `Wrong` counts cases with a proven call of which none may be named, nor any call of the region that was",
     "  replaced with it.",
     "- `recurrent-reset-missing` also proves two backward calls, whose gradient the target does not compute.",
     "- `precision` is TF32 inside matrix products of the target: the noise floor is that of a run with a graft in",
     "  which the comparison finds nothing else.",
     "- Pairs: if both faults are in one region, the proof names the region once, and both are closed by it.",
+    "- `clean-order`, `clean-precision`, `clean-pytorch`, `faults-order`, `faults-precision`, `faults-pytorch`,",
+    "  `held-out-bit-equal` and `pairs-bit-equal` were run before regions were developed with benchmarks/ports.",
 )
 
 

@@ -12,7 +12,7 @@ from msprobe.graft.gap import BIT_EQUAL, closure_of_largest
 from msprobe.graft.offline import Estimates, estimated
 from msprobe.graft.page import page_of
 from msprobe.graft.plan import OUTPUTS, Graft, plan_of
-from msprobe.graft.proof import Verdict
+from msprobe.graft.proof import Found, Verdict
 from msprobe.graft.propagate import Obstacle, Propagation, Replays, Stop
 from msprobe.graft.report import answer_of, exit_code, lines
 from msprobe.graft.runs import studied
@@ -287,7 +287,7 @@ def test_closure_is_that_of_what_was_reached(collected, monkeypatch):
     study = studied(target, golden)
     estimates = Estimates(study, BIT_EQUAL)
     values = frozenset((f"Functional.gelu.0.{way}", OUTPUTS) for way in ("forward", "backward"))
-    done = estimates.run([Graft(values)], "")
+    done = estimates.run([Found(Graft(values), study)], "")
     assert (done.estimate.losses, done.estimate.gradients) == ((1, 1), (4, 10))
     assert closure_of_largest(estimates.gap, done.gap, BIT_EQUAL) == pytest.approx(1.0, abs=1e-3)
     # Of the whole, what was not reached counts as it was recorded.
