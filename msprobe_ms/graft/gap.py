@@ -394,7 +394,11 @@ def _of_the_same_values(step: Step) -> dict[str, _Parameter]:
     other names, but bitwise the same values, up to axes of size 1: both were loaded from one checkpoint. Of several
     with these values, the first ones are paired."""
     dumps = step.comparison.target, step.comparison.golden
-    rows = [parameters(dump) for dump in dumps]
+    gradients = [gradient_rows(dump) for dump in dumps]  # a parameter that has two names has one of them there
+    rows = [
+        {name: row for name, row in parameters(dump).items() if name in own}
+        for dump, own in zip(dumps, gradients, strict=True)
+    ]
     pairs = consistent_pairs(step.comparison)[0]
     paired = {pair.target for pair in pairs}, {pair.golden for pair in pairs}
     left = [
