@@ -19,10 +19,10 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ANSWER = re.compile(r"^first wrong call: .*$", re.MULTILINE)
 PROOF = "\nproven: Tensor.__add__.7.forward (100% of the gap)\n"
 MEASURED = re.compile(
-    r"\d+\.\d+(e[-+]\d+)?|\d+(?= times| of | pairs judged| unjudged)|\[[\d, ]+\]|(?<= of the norm at )[^;]+"
+    r"\d+\.\d+(e[-+]\d+)?|\d+e-\d+|\d+(?= times| of | pairs judged| unjudged)|\[[\d, ]+\]|(?<= of the norm at )[^;]+"
 )
-"""What another processor may round otherwise: numbers with a point, how often a limit is passed, the worst element, the
-record that rounding changed most, and how many pairs are too near to rounding to be judged."""
+"""What another processor may round otherwise: numbers with a point or an exponent, how often a limit is passed, the
+worst element, the record that rounding changed most, and how many pairs are too near to rounding to be judged."""
 
 
 def without_folders(result):
