@@ -228,6 +228,8 @@ HEAD = (
     "- `ports-` are public models of PyTorch and their ports to MindSpore. `ports-held-out` is the first run of the",
     "  held-out bugs (48 of 52). Its failures were looked at afterwards; those that were run again after the changes",
     "  are `ports-held-out-again`. `ports-clean` has no bug, but some ports have a real difference, which is proven.",
+    "  Rows of `ports-tuning` and `ports-clean` are the last run of each case while the method was developed: not all",
+    "  were repeated with its last version, nor was `faults-bit-equal`.",
     "- `Wrong` counts cases with a proven call of which none may be named, nor any call of the region that was",
     "  replaced with it.",
     "- `recurrent-reset-missing` also proves two backward calls, whose gradient the target does not compute.",
