@@ -138,11 +138,12 @@ class PatchGroup:
         for place in self._places:
             place.install()
         if self._owner is not None:
-            self._originals = {place.name: place.original for place in self._places}
-            self._replacements = {place.name: place.replacement for place in self._places}
+            originals = {place.name: place.original for place in self._places}
+            replacements = {place.name: place.replacement for place in self._places}
             is_module = isinstance(self._owner(), ModuleType)
-            if len(self._replacements) < len(self._places) or (is_module and INHERITED in self._originals.values()):
-                self._replacements = {}
+            if len(replacements) < len(self._places) or (is_module and INHERITED in originals.values()):
+                replacements = {}
+            self._originals, self._replacements = originals, replacements  # together, as in `Patch.install`
 
     def remove(self) -> None:
         if not self._swap(self._replacements, self._originals):
@@ -173,8 +174,8 @@ class Patch:
         if found is self.replacement is not None:
             return
         if found is not self.original:
-            self.original = found
-            self.replacement = self._make(inherited(self.owner, self.name) if found is INHERITED else found)
+            made = self._make(inherited(self.owner, self.name) if found is INHERITED else found)
+            self.replacement, self.original = made, found  # together: an interrupt may come while it is made
         setattr(self.owner, self.name, self.replacement)
 
     def remove(self) -> None:
