@@ -10,7 +10,7 @@ Replaced is
 
 - a result: the golden's elements, through which the gradient flows back to the training's own result unchanged. A
   result that the call wrote into one of its arguments gets the golden's elements in place.
-- an argument (`inputs`): the same, for this call only. Not parameters.
+- an argument (`inputs`): the same, for this call only. Not parameters, if they are parameters in both runs.
 - the gradient that a call adds to that of an argument (`backward`), or that arrives at a result (`incoming`).
 - parameters when a step begins.
 """
@@ -120,11 +120,7 @@ class StepGrafts:
         of_forward, of_backward = self.golden.of_call(forward), self.golden.of_call(backward)
         made = CallGrafts(
             self._chosen("forward", of_forward, "output."),
-            {
-                place: each
-                for place, each in self._chosen("inputs", of_forward, "input.").items()
-                if not each.is_parameter
-            },
+            self._chosen("inputs", of_forward, "input."),
             self._chosen("backward", of_backward, "output."),
             self._chosen("incoming", of_backward, "input."),
         )
@@ -695,6 +691,8 @@ class GraftSession(Session):
             name = f"input.{number if at < 0 else names[at]}{dot}{rest}"
             if name not in recorded or id(own) in found:
                 continue
+            if recorded[name].is_parameter and self._may_be_parameter(own):
+                continue
             value = self._value(f"{call.name}.{name}", recorded[name], own)
             if value is None:
                 continue
@@ -703,6 +701,9 @@ class GraftSession(Session):
             else:
                 found[id(own)] = self._substitute(own, value)
         return with_replaced(args, found), with_replaced(kwargs, found)
+
+    def _may_be_parameter(self, own: AnyTensor) -> bool:
+        return self._graph is None or bool(self._graph.name_of(own))
 
     @staticmethod
     def _versions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, int | None]:

@@ -212,25 +212,26 @@ def test_cells_or_functions_alone_are_enough(level, golden, grafted):
 
 
 class Times(nn.Cell):
-    """y = w x, z = factor * y, and the loss is the sum of z * z."""
+    """y = (w + shift) x, z = factor * y, and the loss is the sum of z * z. Without a shift, the product takes w."""
 
-    factor = 3.0
+    factor, shift = 3.0, 0.0
 
     def __init__(self):
         super().__init__()
         self.w = Parameter(Tensor(np.array([1.0, 2.0], np.float32)), name="w")
 
     def construct(self, x):
-        z = ops.mul(ops.mul(self.w, x), Tensor(self.factor, ms.float32))
+        w = self.w + self.shift if self.shift else self.w
+        z = ops.mul(ops.mul(w, x), Tensor(self.factor, ms.float32))
         return ops.sum(ops.mul(z, z))
 
 
 X = np.array([5.0, 7.0], np.float32)
 
 
-def run_once(debugger, factor=3.0, x=X, w=(1.0, 2.0)):
+def run_once(debugger, factor=3.0, x=X, w=(1.0, 2.0), shift=0.0):
     net = Times()
-    net.factor = factor
+    net.factor, net.shift = factor, shift
     net.w.set_data(Tensor(np.array(w, np.float32)))
     forward = ms.value_and_grad(net, None, [net.w])
     debugger.start(net)
@@ -275,6 +276,13 @@ def test_inputs_are_replaced_for_the_call_only_and_parameters_are_not(times, gra
     assert loss == 900.0 + 1764.0
     assert gradient == [2 * 30.0 * 3 * 5, 2 * 42.0 * 3 * 7]
     assert net.w.asnumpy().tolist() == [2.0, 2.0]
+
+
+def test_an_input_that_is_a_parameter_in_the_golden_alone_is_replaced(times, grafted):
+    debugger = grafted(times, calls=["Functional.mul.0"], what=["inputs"])
+    loss, gradient, net = run_once(debugger, shift=1.0)
+    assert (loss, gradient) == (1989.0, [2 * 15.0 * 3 * 5, 2 * 42.0 * 3 * 7])
+    assert net.w.asnumpy().tolist() == [1.0, 2.0]
 
 
 def test_parameters_are_written_when_the_step_begins(times, grafted):

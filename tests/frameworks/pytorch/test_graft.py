@@ -275,16 +275,16 @@ def test_the_faulty_call_alone_closes_the_gap_and_another_does_not(golden, graft
 
 
 class Times(nn.Module):
-    """y = factor * w * x, and the loss is the sum of y * y."""
+    """y = factor * (w + shift) * x, and the loss is the sum of y * y. Without a shift the product takes w itself."""
 
-    factor = 3.0
+    factor, shift = 3.0, 0.0
 
     def __init__(self):
         super().__init__()
         self.w = nn.Parameter(torch.tensor([1.0, 2.0]))
 
     def forward(self, x):
-        y = torch.mul(self.w, x)
+        y = torch.mul(self.w + self.shift if self.shift else self.w, x)
         z = torch.mul(y, self.factor)
         return torch.sum(torch.mul(z, z))
 
@@ -292,9 +292,9 @@ class Times(nn.Module):
 X = torch.tensor([5.0, 7.0])
 
 
-def run_once(debugger, factor=3.0, x=X, w=None):
+def run_once(debugger, factor=3.0, x=X, w=None, shift=0.0):
     net = Times()
-    net.factor = factor
+    net.factor, net.shift = factor, shift
     if w is not None:
         net.w.data = torch.tensor(w)
     debugger.start(net)
@@ -341,6 +341,13 @@ def test_inputs_are_replaced_for_the_call_only_and_parameters_are_not(times, gra
     assert gradient == [2 * 30.0 * 3 * 5, 2 * 42.0 * 3 * 7]
     assert own.tolist() == [1.0, 1.0]
     assert net.w.tolist() == [2.0, 2.0]
+
+
+def test_an_input_that_is_a_parameter_in_the_golden_alone_is_replaced(times, grafted):
+    debugger = grafted(times, calls=["Torch.mul.0"], what=["inputs"])
+    loss, gradient, net = run_once(debugger, shift=1.0)
+    assert (loss, gradient) == (1989.0, [2 * 15.0 * 3 * 5, 2 * 42.0 * 3 * 7])
+    assert net.w.tolist() == [1.0, 2.0]
 
 
 def test_parameters_are_written_when_the_step_begins(times, grafted):
