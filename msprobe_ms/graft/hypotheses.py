@@ -165,8 +165,16 @@ class Hypothesis:
 
     @property
     def begins(self) -> tuple[int, int, int]:
-        """Return the position of the first call of the region or the cell that is replaced."""
-        replaced = (one.at for one in self.step.events if key_of_call(one) in self.covers or self.name in one.keys)
+        """Return the position of the first call of the region or the cell that is replaced, or that takes a replaced
+        input."""
+        takers = {name for name, place in self.graft.values if place.partition(".")[0] == INPUTS}
+        replaced = (
+            one.at
+            for one in self.step.events
+            if self.name in one.keys
+            or key_of_call(one) in self.covers
+            or (one.direction == "forward" and called(self.step, one) in takers)
+        )
         return self.step.step, self.step.rank, min([self.finding.at, *replaced])
 
 
@@ -207,7 +215,7 @@ def hypotheses(
     if len(alike) > 1:
         firsts = [next(iter(_proposals(step, one, later)), NOTHING) for one in alike]
         settled = frozenset(map(key_of, alike))
-        graft, covers = _united(one.graft for one in firsts), _in_order(step, (one.covers for one in firsts))
+        graft, covers = graft_of_all(one.graft for one in firsts), _in_order(step, (one.covers for one in firsts))
         found.append(Hypothesis(finding.name, graft, step, finding, len(alike), settles=settled, covers=covers))
     for proposal in _proposals(step, finding, later):
         others = frozenset((name, finding.kind.code) for name in proposal.calls)
@@ -337,7 +345,8 @@ def _of_the_same_function(step: Step, finding: Divergence) -> list[str]:
     return [name for name, each in found if name and function_of(name) == function and differs(step, each)]
 
 
-def _united(grafts: Iterable[Graft]) -> Graft:
+def graft_of_all(grafts: Iterable[Graft]) -> Graft:
+    """Return the graft of everything that several grafts replace, in the steps of the first one."""
     every = list(grafts)
     values = frozenset(value for one in every for value in one.values)
     parameters = frozenset(name for one in every for name in one.parameters)

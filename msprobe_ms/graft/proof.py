@@ -40,6 +40,7 @@ from .hypotheses import (
     differing_calls,
     everything_before,
     family_of,
+    graft_of_all,
     hypotheses,
     is_in_place,
     key_of,
@@ -252,6 +253,7 @@ class _Search:
     runs: int = 0
     deviating: int = 0
     untested: tuple[str, ...] = ()
+    others: dict[int, Sequence[Hypothesis]] = field(default_factory=dict)  # of the finding of a kept trial, not tested
 
     def run(self, every: Sequence[Found], what: str) -> Run:
         """Run with grafts; raise a BudgetError if no run is left."""
@@ -387,7 +389,10 @@ def _find(search: _Search) -> None:
     """Find the causes by the findings of the comparison, round by round."""
     current = search.study
     while not (search.gaps[-1].is_noise(search.floor) or search.is_explained):
-        following = _round(search, current)
+        tried = len(search.trials)
+        following = _round(search, current) or _exchanged(search)
+        if following is None and all(trial.is_judged for trial in search.trials[tried:]):
+            following = _halved(search, current)  # otherwise the cause may be one that was not judged
         if following is None:
             break
         current = following
@@ -410,14 +415,16 @@ def _look_for_equal_bits(search: _Search) -> None:
 def _round(search: _Search, current: Study) -> Study | None:
     """Find a graft that explains a finding of a comparison, and keep it; return the comparison of the run with it, None
     if there is no such graft."""
-    before, tried = search.gaps[-1], len(search.trials)
+    before = search.gaps[-1]
     for number, (step, finding) in enumerate(_tried(search, current)):
         later = [each.step for each in current.steps if each.step >= step.step]
         resolved: list[tuple[int, Study]] = []
         families: dict[Family, str] = {}
         for at in search.kept:
             families.setdefault(family_of(search.trials[at].hypothesis.finding), search.trials[at].hypothesis.name)
-        for hypothesis in hypotheses(step, finding, later, families):
+        waiting = hypotheses(step, finding, later, families)
+        while waiting:
+            hypothesis = waiting.pop(0)
             done, trial = search.test(current, hypothesis)
             search.trials.append(trial.judged(trial.closed, 0.0))
             if before.is_noise(search.floor):  # as this run has shown
@@ -430,16 +437,43 @@ def _round(search: _Search, current: Study) -> Study | None:
                 break
         if resolved:  # that which closes most; of several faults one may close nothing alone
             at, found = max(resolved, key=lambda one: search.trials[one[0]].closed)
-            trial = search.trials[at]
-            search.kept.append(at)
-            search.gaps.append(trial.gap)
-            is_first = number == 0 and not (search.is_estimate and len(search.kept) > 1)
-            share = _share_before(search, before, trial, is_first=is_first)
-            search.trials[at] = trial.judged(trial.closed, share)
+            search.others[at] = waiting
+            is_first = number == 0 and not (search.is_estimate and search.kept)
+            _keep(search, at, is_first=is_first)
             return found
-    if not all(trial.is_judged for trial in search.trials[tried:]):
-        return None  # the cause may be one that was not judged
-    return _halved(search, current)
+    return None
+
+
+def _keep(search: _Search, at: int, *, is_first: bool) -> None:
+    """Keep the graft of a trial, and judge it by what is before it."""
+    before, trial = search.gaps[-1], search.trials[at]
+    search.kept.append(at)
+    search.gaps.append(trial.gap)
+    share = _share_before(search, before, trial, is_first=is_first)
+    search.trials[at] = trial.judged(trial.closed, share)
+
+
+def _exchanged(search: _Search) -> Study | None:
+    """Keep another graft for a finding whose graft closes a part of the gap only, and return the comparison of the run
+    with it; None if none closes more. The grafts that were kept after it are not kept."""
+    for number in reversed(range(len(search.kept))):
+        at = search.kept[number]
+        trial, others = search.trials[at], search.others.pop(at, ())
+        if trial.closed >= PROVEN_CLOSES or not others:
+            continue
+        kept, gaps = search.kept, search.gaps
+        search.kept, search.gaps = kept[:number], gaps[: number + 1]
+        try:
+            for hypothesis in others:
+                done, other = search.test(trial.study, hypothesis)
+                search.trials.append(other.judged(other.closed, 0.0))
+                if other.is_judged and other.closed >= trial.closed + CONTRIBUTES:
+                    _keep(search, len(search.trials) - 1, is_first=trial.before == 0.0)
+                    return done.study
+        finally:
+            if len(search.kept) == number:
+                search.kept, search.gaps = kept, gaps
+    return None
 
 
 def _tried(search: _Search, current: Study) -> Iterator[tuple[Step, Divergence]]:
@@ -525,16 +559,14 @@ def _halved(search: _Search, current: Study) -> Study | None:
 def _leave_one_out(search: _Search) -> None:
     """Judge each kept graft by the gap that remains without it, if others were kept after it; one without which nothing
     remains is not kept."""
-    for number in reversed(range(len(search.kept) - 1)):
-        values, *later = (each.graft.values for each in search.grafts[number:])
-        if values and any(values < each for each in later):  # a later one includes it
-            del search.kept[number], search.gaps[number + 1]
-    last = search.gaps[-1]
-    needless: list[int] = []
+    grafts, last = [each.graft.values for each in search.grafts], search.gaps[-1]
+    needless = [  # a later one includes it
+        number for number, values in enumerate(grafts) if values and any(values < each for each in grafts[number + 1 :])
+    ]
     for number in reversed(range(len(search.kept) - 1)):  # of two that replace the same, the first one is the cause
         at = search.kept[number]
         trial = search.trials[at]
-        if trial.closed >= PROVEN_CLOSES:
+        if trial.closed >= PROVEN_CLOSES or number in needless:
             continue
         left_out = {number, *needless}
         others = [graft for other, graft in enumerate(search.grafts) if other not in left_out]
@@ -542,7 +574,7 @@ def _leave_one_out(search: _Search) -> None:
         closed = closure_of_largest(without.gap, last, search.floor)
         search.trials[at] = trial.judged(closed, trial.before)
         if closed < CONTRIBUTES:
-            needless.insert(0, number)
+            needless.append(number)
     for number, at in enumerate(search.kept):
         trial = search.trials[at]
         first = number
@@ -554,8 +586,28 @@ def _leave_one_out(search: _Search) -> None:
             # All calls before it agreed with the grafts that were not needed: they were everything before it.
             before = closure_of_largest(search.gaps[first], search.gaps[number], search.floor)
             search.trials[at] = trial.judged(trial.closed, before)
-    for number in reversed(needless):
+            if trial.explains and before >= CONTRIBUTES:
+                search.trials[at] = _joined([search.trials[each] for each in search.kept[first:number]], trial)
+    for number in sorted(needless, reverse=True):
         del search.kept[number], search.gaps[number + 1]
+
+
+def _joined(earlier: Sequence[Trial], trial: Trial) -> Trial:
+    """Return a trial together with earlier ones whose grafts close a part of the same gap: one cause, which begins at
+    the first of them. The run had all of these grafts."""
+    every = [one.hypothesis for one in (*earlier, trial)]
+    first = every[0]
+    if any(one.place[:2] != first.place[:2] for one in every):
+        return trial
+    keys = (key for one in every for key in (key_of(one.finding)[0], *one.covers))
+    hypothesis = replace(
+        first,
+        graft=graft_of_all(one.graft for one in every),
+        settles=frozenset(key for one in every for key in one.settles),
+        covers=tuple(dict.fromkeys(key for key in keys if key != first.name)),
+        number=sum(one.number for one in every),
+    )
+    return replace(trial, hypothesis=hypothesis).judged(trial.closed, earlier[0].before)
 
 
 def _enter_shares(search: _Search) -> None:

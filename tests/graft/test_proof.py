@@ -271,6 +271,49 @@ def test_of_two_grafts_that_close_the_same_one_is_kept(tmp_path):
 
 
 @pytest.mark.always
+def test_of_two_grafts_the_first_is_where_the_cause_begins_if_the_second_closes_all_and_the_first_a_part(tmp_path):
+    """Such as a wrong tensor that two calls take: what replaces the results of the second replaces all of it."""
+    golden = write_run(tmp_path / "golden", **SMALL)
+    target = write_run(tmp_path / "target", **SMALL | {"output": (1.0, 4.0)} | LOSS)
+    partly = write_run(tmp_path / "partly", **SMALL | {"losses": [4.5, 5.5]})  # of the loss, 2 apart, it closes 1/4
+    left = iter([partly, golden, golden])
+    study = studied(target, golden)
+    found = prove(study, floor_of(study), lambda plan, what: next(left), lambda run: studied(run, golden), 8)
+    (trial,) = found.proven
+    assert (trial.hypothesis.name, trial.hypothesis.covers) == (
+        "Module.fc.Linear.forward.0",
+        ("Functional.mse_loss.0.forward",),
+    )
+    assert (trial.closed, trial.before, trial.share, trial.hypothesis.number) == (1.0, 0.0, 1.0, 2)
+    assert {name for name, _ in trial.hypothesis.graft.values} >= {
+        "Module.fc.Linear.forward.0",
+        "Functional.mse_loss.0.forward",
+    }
+    assert found.runs == 3
+
+
+@pytest.mark.always
+def test_another_graft_of_a_finding_is_tried_if_the_first_closes_a_part_and_nothing_else_the_rest(tmp_path):
+    """The parameters of one step close three quarters; those of all steps, which are tested next, the whole gap."""
+    golden = write_run(tmp_path / "golden", **SMALL)
+    weights = [{"weight": [9.0, 1.0]}, {"weight": [9.0, 3.0]}]
+    target = write_run(tmp_path / "target", **SMALL | LOSS | {"weights": weights})
+    partly = write_run(tmp_path / "partly", **SMALL | {"losses": [3.5, 4.5]})
+    study, plans = studied(target, golden), []
+
+    def train(plan, what):
+        plans.append({number: sorted(step.parameters) for number, step in plan.steps.items() if step.parameters})
+        return golden if 1 in plans[-1] else partly
+
+    found = prove(study, floor_of(study), train, lambda run: studied(run, golden), 8)
+    assert plans[0] == {0: ["fc.weight"]}
+    assert plans[-1] == {0: ["fc.weight"], 1: ["fc.weight"]}
+    (kept,) = found.kept
+    assert (kept.closed, kept.verdict, kept.share, found.rest_share) == (1.0, Verdict.PROVEN, 1.0, 0.0)
+    assert not any(trial.is_halving for trial in found.trials)
+
+
+@pytest.mark.always
 def test_a_graft_has_the_counterparts_of_the_comparison_that_found_it(tmp_path):
     """The run with the first graft makes a call that the target did not make."""
 
