@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base import names
 from msprobe.base.memo import cached_by_identity
 from msprobe.checks.invariants.rows import (
     CANCELLED,
@@ -37,6 +38,7 @@ from msprobe.compare.core.noise import ROUNDING, KernelPrecision
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.noise.operation import is_exact, operation_of
 from msprobe.compare.updates.tracks import ParameterPair, parameter_pairs
 from msprobe.mapping.transform import parse
 from msprobe.store.reader import load_tensor
@@ -515,9 +517,10 @@ def _dtypes(study: Study) -> set[str]:
 
 
 def is_bit_equal(study: Study, grafted: Set[str] = frozenset()) -> bool:
-    """Return whether the results of calls before the first finding are bitwise equal, and there are some.
+    """Return whether the results of calls before the first finding are bitwise equal, and some of them are rounded.
 
-    `grafted` calls and their findings do not count: they have the golden's results.
+    Calls of which all kernels return the same bits, such as a gather, are no evidence, nor are `grafted` calls and
+    their findings, which have the golden's results.
     """
     compared = 0
     for step in study.steps:
@@ -529,7 +532,7 @@ def is_bit_equal(study: Study, grafted: Set[str] = frozenset()) -> bool:
                 if comparison.is_input[row] or not comparison.pairs.are_tensors(row):
                     continue
                 if comparison.equal[row] == EQUAL:
-                    compared += 1
+                    compared += not is_exact(operation_of(names.parse(event.called)))
                 elif GRADES[comparison.grades[row]] != "unjudged":  # such as memory that was never written
                     return False
         if others:

@@ -75,6 +75,7 @@ from .regions import (
     rewired_calls,
     until_alike,
     unused_parameters,
+    with_producers,
     without_gradient,
 )
 from .runs import Step, Study
@@ -422,15 +423,31 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
 
 def _of_calls(step: Step, calls: Sequence[str]) -> Iterator[Proposal]:
     """Return the graft of calls; of those whose results have another shape, of the region up to calls that take the
-    same from it first."""
+    same from it first, and of those whose gradients cannot be replaced, of the region from the calls before them on."""
     known = counterparts(step)
+    by_name = {name: each for each in step.events if (name := called(step, each)) in calls}
     if not all(known.has_alike(name, OUTPUTS) for name in calls):
-        by_name = {called(step, each): each for each in step.events}
-        block = {each.at: each for name in calls if name in by_name for each in until_alike(step, by_name[name])}
+        block = {each.at: each for event in by_name.values() for each in until_alike(step, event)}
         yield region_of(step, list(block.values()))
+    elif any(_is_cut_off(step, name) for name in calls):
+        block = {each.at: each for each in with_producers(step, list(by_name.values()))}
+        if len(block) > len(by_name):
+            yield region_of(step, list(block.values()))
     if all(known.has(name, OUTPUTS) for name in calls):
         missing = unused_parameters(step, calls_of_golden(step, calls))
         yield Proposal(replace(calls_graft(step, calls), missing=missing))
+
+
+def _is_cut_off(step: Step, name: str) -> bool:
+    """Return whether none of the gradients that a call of the target returns can be replaced, such as those of another
+    shape."""
+    backward = names.counterpart(name, "backward")
+    is_there = any(
+        step.comparison.pairs.are_tensors(row)
+        for at in places_of(step, backward)
+        for row in step.comparison.pairs.rows(at)
+    )
+    return is_there and not any(counterparts(step).has(*value) for value in gradients_of(step, backward))
 
 
 def _repeated(step: Step, alike: Sequence[Divergence]) -> Proposal | None:

@@ -40,7 +40,7 @@ NOTHING = Proposal(Graft())
 def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -> Proposal:
     """Return the graft around calls of one run only, or calls that have another order."""
     graphs, sides = step.graphs, step.comparison.sides
-    block = _with_producers(step, block)
+    block = with_producers(step, block)
     inside: dict[str, set[int]] = {"target": set(), "golden": set()}
     backward: dict[str, set[int]] = {"target": set(), "golden": set()}
     for event in block:
@@ -76,7 +76,7 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
     return Proposal(Graft(frozenset(values), still, missing=missing | still), calls, covers)
 
 
-def _with_producers(step: Step, block: Sequence[Event]) -> list[Event]:
+def with_producers(step: Step, block: Sequence[Event]) -> list[Event]:
     """Return a block and the calls whose results it takes, if one run computes a gradient there that cannot be grafted,
     because the other one does not: such as a layer whose result the target does not use."""
     found, known, events = list(block), counterparts(step), _forward_events(step)
@@ -92,7 +92,7 @@ def _with_producers(step: Step, block: Sequence[Event]) -> list[Event]:
                 if producer < 0 or dump.counterpart(producer, "backward") < 0:
                     continue
                 own = events[side].get(producer)
-                if own is None or own.at in places or len(found) > len(block) + _MAX_REWIRED:
+                if own is None or own.at in places or len(found) - len(block) > _MAX_REWIRED * len(block):
                     continue
                 if not any(known.has(*value) for value in incoming(step, side, producer)):
                     found.append(own)
@@ -191,7 +191,7 @@ def _until(step: Step, block: Sequence[Event], is_graftable: Callable[[str, str]
         for output in graph.outputs(call) if call >= 0 else ():
             for row in graph.users.get(graph.alias(output), ()):
                 user = by_call.get(graph.call_of[row])
-                if user is None or user.at in places or len(found) > len(block) + _MAX_REWIRED:
+                if user is None or user.at in places or len(found) - len(block) > _MAX_REWIRED * len(block):
                     continue
                 is_border = user.is_matched and is_graftable(user.called, place_of(graph.dump, row))
                 if not is_border or not returns_floats(graph, graph.call_of[row]):
@@ -318,19 +318,23 @@ def cutting_calls(step: Step) -> list[Event]:
     returns what they take, and in the golden through them: such as `stop_gradient`, or a layer before it."""
     dump, calls, _ = step.comparison.sides["target"]
     graph, golden, partner = step.graphs["target"], step.comparison.golden, _partners(step)
-    found = []
-    for event in step.events:
+
+    def is_cut(event: Event) -> bool:
         call = int(calls[event.place])
-        if event.direction != "forward" or call < 0 or dump.counterpart(call, "backward") >= 0:
-            continue
-        if event.kind == "cell" or not returns_floats(graph, call):
-            continue
-        if event.is_matched and golden.counterpart(partner[call], "backward") < 0:
-            continue
-        origins = (graph.origin(row) for row in graph.inputs(call))
-        if any(kind == "call" and dump.counterpart(graph.call_of[made], "backward") >= 0 for kind, made in origins):
-            found.append(event)
-    return found
+        is_alone = event.direction == "forward" and call >= 0 and dump.counterpart(call, "backward") < 0
+        if not is_alone or event.kind == "cell" or not returns_floats(graph, call):
+            return False
+        return not event.is_matched or golden.counterpart(partner[call], "backward") >= 0
+
+    cut = {int(calls[event.place]): event for event in step.events if is_cut(event)}
+    found: dict[int, Event] = {}
+    for call, event in cut.items():
+        for row in graph.inputs(call):
+            kind, made = graph.origin(row)
+            producer = graph.call_of[made] if kind == "call" else -1
+            if producer in found or (producer >= 0 and dump.counterpart(producer, "backward") >= 0):
+                found[call] = event
+    return list(found.values())
 
 
 def returns_floats(graph: Graph, call: int) -> bool:

@@ -141,6 +141,20 @@ def test_the_floor_is_rounding_where_the_calls_before_are_bitwise_equal(study):
     assert found.source is FloorSource.BIT_EQUAL
 
 
+@pytest.mark.parametrize(("function", "source"), [("gather", FloorSource.MODEL), ("matmul", FloorSource.BIT_EQUAL)])
+def test_calls_that_do_not_round_show_no_equal_bits(tmp_path, function, source):
+    """They return the same bits in all kernels, whatever the two runs compute otherwise."""
+
+    def write_sum(run, total):
+        calls = Calls(run)
+        calls.forward("mean.0", total, calls.forward(f"{function}.0", [1.0, 2.0], ([1.0, 2.0], "leaf")))
+        return calls.write()
+
+    study = studied(write_sum(tmp_path / "target", 1.75), write_sum(tmp_path / "golden", 1.5))
+    assert next(study.findings)[1].name == "Functional.mean.0.forward"
+    assert floor_of(study).source is source
+
+
 def test_the_floor_of_a_repeated_run_is_its_gap(study):
     found = floor_of(study(GOLDEN, GOLDEN), lambda: RunGap(0.1, 0.2, None))
     assert (found.loss, found.gradients, found.updates) == (0.1, 0.2, 0.0)

@@ -126,6 +126,35 @@ def test_a_gradient_that_is_cut_is_replaced_where_it_would_arrive(tmp_path):
     assert others[0].graft.values == {("Functional.add.0.backward", "output")}
 
 
+def write_far_cut(run, is_cut):
+    """`add` takes a result of `mul` as it is, and scaled by a weight; cut, `stop_gradient` is after the scaling, through
+    which no gradient flows then."""
+    calls = Calls(run)
+    x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
+    scaled = calls.forward("scale.0", [4.0, 12.0], x, ([2.0, 2.0], "parameter net.weight"))
+    other = calls.forward("stop_gradient.0", [4.0, 12.0], scaled) if is_cut else scaled
+    both = calls.forward("add.0", [6.0, 18.0], x, other)
+    calls.forward("sum.0", 24.0, both)
+    calls.backward("sum.0", 1.0, [1.0, 1.0])
+    calls.backward("add.0", [1.0, 1.0], [1.0, 1.0], [0.0, 0.0] if is_cut else [1.0, 1.0])
+    if not is_cut:
+        calls.backward("scale.0", [1.0, 1.0], [2.0, 2.0], [2.0, 6.0])
+    calls.backward("mul.0", [1.0, 1.0] if is_cut else [3.0, 3.0], [2.0, 2.0] if is_cut else [6.0, 6.0])
+    calls.gradients("net", {"weight": [0.0, 0.0] if is_cut else [2.0, 6.0]})
+    return calls.write()
+
+
+@pytest.mark.always
+def test_calls_on_the_way_to_where_a_gradient_is_cut_are_replaced_with_their_parameters(tmp_path):
+    study = studied(write_far_cut(tmp_path / "target", True), write_far_cut(tmp_path / "golden", False))
+    step, finding = next(study.findings)
+    assert finding.name == "Functional.add.0.backward"
+    first = hypotheses(step, finding, [0])[0]
+    assert first.graft.values == {("Functional.mul.0.backward", "input")}
+    assert first.graft.parameters == first.graft.missing == {"net.weight"}
+    assert first.covers == ("Functional.scale.0.forward", "Functional.stop_gradient.0.forward")
+
+
 def write_missing(run, missing, dtype, spelled):
     """Three calls, of which the middle one is missing in the target; it returns tensors of a dtype, `spelled` so in the
     dump. The last one's result is 1 higher in the golden run."""
@@ -350,6 +379,33 @@ def test_a_call_that_returns_another_shape_is_a_region_up_to_calls_that_take_the
     assert first.graft.values == {("Functional.reshape.0.forward", "input.0")}
 
 
+def write_heads(run, shape, total):
+    """`dense` returns four elements, which `reshape` gives a shape and `transpose` brings into one row again."""
+    calls = Calls(run)
+    x = calls.forward("dense.0", [1.0, 2.0, 3.0, 4.0], ([1.0, 3.0], "leaf"))
+    heads = calls.forward("reshape.0", np.reshape(x[0], shape), x)
+    calls.forward("sum.0", total, calls.forward("transpose.0", [[1.0, 2.0, 3.0, 4.0]], heads))
+    calls.backward("sum.0", 1.0, [[1.0, 1.0, 1.0, 1.0]])
+    calls.backward("transpose.0", [[1.0, 1.0, 1.0, 1.0]], np.ones(shape))
+    calls.backward("reshape.0", np.ones(shape), [1.0, 1.0, 1.0, 1.0])
+    calls.backward("dense.0", [1.0, 1.0, 1.0, 1.0], [2.0, 2.0])
+    return calls.write()
+
+
+@pytest.mark.always
+def test_a_call_whose_gradient_has_another_shape_is_replaced_with_those_before_it(tmp_path):
+    target, golden = (
+        write_heads(tmp_path / "target", (1, 4, 1, 1), 10.0),
+        write_heads(tmp_path / "golden", (2, 2), 11.0),
+    )
+    step, of_sum = next(studied(target, golden).findings)
+    transpose = next(event for event in step.events if event.called == "Functional.transpose.0.forward")
+    first, second = hypotheses(step, replace(of_sum, name=transpose.called, at=transpose.at), [0])
+    assert first.covers == ("Functional.reshape.0.forward", "Functional.transpose.0.forward")
+    assert first.graft.values == {("Functional.sum.0.forward", "input.0"), ("Functional.dense.0.backward", "input")}
+    assert second.graft.values == {("Functional.transpose.0.forward", "output")}
+
+
 def write_weights(run, *, has_bias=True, is_frozen=False):
     """`scale` by a weight, `bias` with another one, and a loss; without the bias, or with a frozen weight, their
     gradients are missing."""
@@ -516,3 +572,40 @@ def test_parameters_before_a_region_have_no_gradient_if_the_target_has_no_backwa
     step, finding = next(study.findings)
     assert finding.name == "Functional.add.0.forward"
     assert hypotheses(step, finding, [0])[0].graft.missing == {"net.weight"}
+
+
+STEPS_OF_A_LOOP = 5
+
+
+def write_loop(run, *, has_gate):
+    """Each step of a loop multiplies a part of `split` by a gate, which `add` and `sigmoid` make of the other part;
+    without the product, the target computes no gradient of the gate."""
+    calls = Calls(run)
+    x, two = ([1.0, 3.0], "leaf"), [2.0, 2.0]
+    for number in range(STEPS_OF_A_LOOP):
+        x = calls.forward(f"split.{number}", two, x)
+        gate = calls.forward(f"sigmoid.{number}", two, calls.forward(f"add.{number}", two, x))
+        x = calls.forward(f"mul.{number}", [4.0, 4.0], x, gate) if has_gate else x
+        x = calls.forward(f"tanh.{number}", two, x)
+    calls.forward("mse.0", 4.0, x)
+    calls.backward("mse.0", 1.0, two)
+    for number in reversed(range(STEPS_OF_A_LOOP)):
+        calls.backward(f"tanh.{number}", two, two)
+        if has_gate:
+            calls.backward(f"mul.{number}", two, two, two)
+            calls.backward(f"sigmoid.{number}", two, two)
+            calls.backward(f"add.{number}", two, two)
+        calls.backward(f"split.{number}", [3.0, 3.0] if has_gate else two, two)
+    return calls.write()
+
+
+@pytest.mark.always
+def test_the_calls_before_a_region_belong_to_it_at_each_of_its_places(tmp_path):
+    target, golden = (write_loop(tmp_path / name, has_gate=name == "golden") for name in ("target", "golden"))
+    study = studied(target, golden)
+    step, finding = next(study.findings)
+    assert (finding.kind, finding.name) == (kinds.STRUCTURE, "Functional.mul.0.forward")
+    first = hypotheses(step, finding, [0])[0]
+    own = {f"Functional.{function}.{number}.forward" for function in ("add", "sigmoid") for number in range(5)}
+    assert own <= set(first.covers)
+    assert {(f"Functional.split.{number}.backward", "input") for number in range(5)} <= first.graft.values
