@@ -127,8 +127,8 @@ def test_a_gradient_that_is_cut_is_replaced_where_it_would_arrive(tmp_path):
 
 
 def write_far_cut(run, is_cut):
-    """`add` takes a result of `mul` as it is, and scaled by a weight; cut, `stop_gradient` is after the scaling, through
-    which no gradient flows then."""
+    """`add` takes a result of `mul` as it is, and scaled by a weight; cut, `stop_gradient` is after the scaling, and no
+    gradient flows through it."""
     calls = Calls(run)
     x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
     scaled = calls.forward("scale.0", [4.0, 12.0], x, ([2.0, 2.0], "parameter net.weight"))
