@@ -9,7 +9,8 @@ and a run in which nothing differs is not changed at all.
 Replaced is
 
 - a result: the golden's elements, through which the gradient flows back to the training's own result unchanged. A
-  result that the call wrote into one of its arguments gets the golden's elements in place.
+  result that the call wrote into one of its arguments gets the golden's elements in place. If a plan says so, one of
+  another shape: zeros flow back then, and the gradients of the arguments are replaced, too.
 - an argument (`inputs`): the same, for this call only. Not parameters, if they are parameters in both runs.
 - the gradient that a call adds to that of an argument (`backward`), or that arrives at a result (`incoming`).
 - parameters when a step begins.
@@ -431,8 +432,8 @@ def golden_tensor(recorded: Recorded, own: AnyTensor) -> AnyTensor | None:
     With digests in the golden, its elements are read only if they differ: a checksum of 32 bits takes less time.
     UnfitError if they have another shape, cannot be read, or `own` is not a plain tensor.
     """
-    shape = tuple(own.shape)
-    if recorded.shape != shape:
+    shape, is_resized = tuple(own.shape), recorded.layout.is_resized
+    if recorded.shape != shape and not is_resized:
         raise UnfitError(f"it has the shape {list(shape)}, but {recorded.name} of the golden {recorded.shape}")
     tensors = _tensors(own)
     try:
@@ -441,6 +442,8 @@ def golden_tensor(recorded: Recorded, own: AnyTensor) -> AnyTensor | None:
         if recorded.digest and has_digest(present, recorded.digest):
             return None
         array = recorded.load()
+        if is_resized and array.shape != shape:
+            return tensors.resized(array, own)
     except (Refused, DumpError) as cause:
         raise UnfitError(str(cause)) from cause
     if present.dtype == array.dtype:

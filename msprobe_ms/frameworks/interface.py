@@ -171,6 +171,9 @@ class Tensors(Protocol):
     def with_values(self, values: Array, like: AnyTensor) -> AnyTensor:
         """Return a tensor with the dtype, layout and device of `like` and these values, without gradient."""
 
+    def resized(self, values: Array, like: AnyTensor) -> AnyTensor:
+        """Return a tensor with the dtype and device of `like` and these values in their shape, without gradient."""
+
     def raised(self, tensor: AnyTensor, *, recorded: bool = False) -> AnyTensor:
         """Return a tensor as float32; with `recorded`, gradients flow back to `tensor`."""
 
@@ -326,7 +329,8 @@ class Gradients(Protocol):
         """Return the gradients of the inputs of a function for the gradients of its outputs."""
 
     def substitute(self, own: AnyTensor, value: AnyTensor) -> AnyTensor:
-        """Return a tensor with the elements of `value`, whose gradient flows back to `own` unchanged."""
+        """Return a tensor with the elements of `value`, whose gradient flows back to `own` unchanged; zeros if the two
+        have different shapes."""
 
 
 class GradientWatch(Protocol):

@@ -231,7 +231,8 @@ def hypotheses(
     known = counterparts(step)
     usable: list[Hypothesis] = []
     for one in found:
-        values = frozenset(each for each in one.graft.values if known.has(*each))
+        is_resizing = one.graft.is_resizing
+        values = frozenset(each for each in one.graft.values if known.has(*each, is_resizing=is_resizing))
         if _forward(one.graft.values) and not _forward(values):
             continue  # gradients alone test no finding of the forward
         graft = replace(one.graft, values=values, parameters=one.graft.parameters & known.parameters.keys())
@@ -351,7 +352,8 @@ def graft_of_all(grafts: Iterable[Graft]) -> Graft:
     every = list(grafts)
     values = frozenset(value for one in every for value in one.values)
     parameters = frozenset(name for one in every for name in one.parameters)
-    return Graft(values, parameters, every[0].steps, frozenset(name for one in every for name in one.missing))
+    missing = frozenset(name for one in every for name in one.missing)
+    return Graft(values, parameters, every[0].steps, missing, any(one.is_resizing for one in every))
 
 
 def _in_order(step: Step, covers: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -423,7 +425,8 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
 
 def _of_calls(step: Step, calls: Sequence[str]) -> Iterator[Proposal]:
     """Return the graft of calls; of those whose results have another shape, of the region up to calls that take the
-    same from it first, and of those whose gradients cannot be replaced, of the region from the calls before them on."""
+    same from it first, and of those whose gradients cannot be replaced, of the region from the calls before them on.
+    Results of another shape are replaced last, if the golden has no others: later calls have to take their shape."""
     known = counterparts(step)
     by_name = {name: each for each in step.events if (name := called(step, each)) in calls}
     if not all(known.has_alike(name, OUTPUTS) for name in calls):
@@ -436,6 +439,8 @@ def _of_calls(step: Step, calls: Sequence[str]) -> Iterator[Proposal]:
     if all(known.has(name, OUTPUTS) for name in calls):
         missing = unused_parameters(step, calls_of_golden(step, calls))
         yield Proposal(replace(calls_graft(step, calls), missing=missing))
+    elif all(known.has(name, OUTPUTS, is_resizing=True) for name in calls):
+        yield Proposal(replace(calls_graft(step, calls), is_resizing=True))
 
 
 def _is_cut_off(step: Step, name: str) -> bool:

@@ -42,12 +42,14 @@ class Graft:
     missing : names of parameters whose gradients the training does not compute, because replaced calls of the golden
         return them, and `gap.LOSS` if they return the loss: a gap counts these gradients, their updates, and the loss
         as replaced.
+    is_resizing : whether results are replaced by those of another shape.
     """
 
     values: frozenset[Value] = frozenset()
     parameters: frozenset[str] = frozenset()
     steps: frozenset[int] | None = None
     missing: frozenset[str] = frozenset()
+    is_resizing: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.values or self.parameters)
@@ -64,17 +66,22 @@ class Counterparts:
     calls: dict[str, GraftedCall] = field(default_factory=dict)
     parameters: dict[str, GoldenValue] = field(default_factory=dict)
 
-    def has(self, name: str, place: str) -> bool:
-        """Return whether the golden has a value for a place of a call."""
+    def has(self, name: str, place: str, *, is_resizing: bool = False) -> bool:
+        """Return whether the golden has a value for a place of a call; with `is_resizing`, also of another shape."""
         call = self.calls.get(name)
-        return call is not None and any(is_selected(known, {place}) for known in call.values)
+        return call is not None and any(
+            is_selected(known, {place}) and (is_resizing or not value.is_resized)
+            for known, value in call.values.items()
+        )
 
     def has_alike(self, name: str, place: str) -> bool:
         """Return whether that value has the target's shape, or one that differs by a known layout: of another one, the
         elements may be in another order."""
         call = self.calls.get(name)
         found = [value for known, value in call.values.items() if is_selected(known, {place})] if call else []
-        return bool(found) and all(value.reshape is None or value.permute is not None for value in found)
+        return bool(found) and all(
+            not value.is_resized and (value.reshape is None or value.permute is not None) for value in found
+        )
 
 
 def plan_of(study: Study, grafts: Iterable[Graft]) -> GraftPlan:
@@ -111,18 +118,25 @@ def _both(known: GraftedStep, more: GraftedStep) -> GraftedStep:
 def _selected(step: Step, grafts: Iterable[Graft]) -> GraftedStep | None:
     known = counterparts(step)
     wanted: dict[str, set[str]] = {}
+    resized: dict[str, set[str]] = {}
     parameters: dict[str, GoldenValue] = {}
     for graft in grafts:
         if not graft.is_in(step.step):
             continue
         for name, place in graft.values:
             wanted.setdefault(name, set()).add(place)
+            if graft.is_resizing:
+                resized.setdefault(name, set()).add(place)
         parameters |= {name: known.parameters[name] for name in graft.parameters if name in known.parameters}
     calls = {}
     for name, places in wanted.items():
         if (call := known.calls.get(name)) is None:
             continue
-        values = {place: value for place, value in call.values.items() if is_selected(place, places)}
+        values = {
+            place: value
+            for place, value in call.values.items()
+            if is_selected(place, resized.get(name, set()) if value.is_resized else places)
+        }
         if values:
             calls[name] = GraftedCall(call.golden, values)
     return GraftedStep(calls, parameters) if calls or parameters else None
@@ -165,15 +179,19 @@ def _values(step: Step, at: int, golden_call: int) -> Iterator[tuple[str, Golden
     """Return the golden's value by the place of the target's, of one pair of calls."""
     pairs = step.comparison.pairs
     ours, theirs = pairs.target.columns, pairs.golden.columns
+    is_forward = pairs.golden.names[golden_call].direction == "forward"
     for row in pairs.rows(at):
         t, g = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
         if not pairs.are_tensors(row) or not theirs.file[g] or theirs.call_of(g) != golden_call:
             continue
         if ours.part[t] not in (INPUT, OUTPUT, PARAMETERS_GRAD) or is_sum(pairs.golden, g) or is_sum(pairs.target, t):
             continue
-        value = _laid_out(place_of(pairs.golden, g), pairs.notes.views.get(row), (theirs.shape(g), ours.shape(t)))
+        place, view, shapes = place_of(pairs.golden, g), pairs.notes.views.get(row), (theirs.shape(g), ours.shape(t))
+        value = _laid_out(place, view, shapes)
         if value is not None:
             yield place_of(pairs.target, t), value
+        elif view is None and None not in shapes and ours.part[t] == OUTPUT and is_forward:
+            yield place_of(pairs.target, t), GoldenValue(place, is_resized=True)
 
 
 def is_sum(dump: Dump, row: int) -> bool:

@@ -31,6 +31,7 @@ from msprobe.checks.invariants.rows import fingerprint
 from msprobe.compare.locate.finding import Divergence
 from msprobe.store.graft_plan import GraftPlan
 from msprobe.store.record import OUTPUT, Dump
+from msprobe.training_command import CommandFailedError
 
 from .calls import calls_graft
 from .gap import BIT_EQUAL, Floor, FloorSource, RunGap, closure, closure_of_largest, gap_of, is_bit_equal
@@ -273,8 +274,15 @@ class _Search:
 
     def test(self, study: Study, hypothesis: Hypothesis, what: str = "") -> tuple[Run, Trial]:
         """Run with a graft that was found in a comparison, and those that were kept. A run in which the comparison
-        finds nothing else may raise the noise floor. `what` is logged; without it, the hypothesis is."""
-        done = self.run([*self.grafts, Found(hypothesis.graft, study)], what or _described(hypothesis))
+        finds nothing else may raise the noise floor. A training that fails because of values of another shape closes
+        nothing. `what` is logged; without it, the hypothesis is."""
+        try:
+            done = self.run([*self.grafts, Found(hypothesis.graft, study)], what or _described(hypothesis))
+        except CommandFailedError as cause:
+            if not hypothesis.graft.is_resizing:
+                raise
+            logger.warning("%s: %s", _described(hypothesis), cause)
+            done = Run(study, self.gaps[-1])
         is_alone = all(hypothesis.explains(each) or self.is_settled(each) for _, each in done.study.findings)
         if is_alone and not self.is_estimate:
             self.floor = self.floor.raised(done.gap)
@@ -425,6 +433,8 @@ def _round(search: _Search, current: Study) -> Study | None:
         waiting = hypotheses(step, finding, later, families)
         while waiting:
             hypothesis = waiting.pop(0)
+            if search.is_estimate and hypothesis.graft.is_resizing:
+                continue  # the calls that follow are replayed with the recorded shapes
             done, trial = search.test(current, hypothesis)
             search.trials.append(trial.judged(trial.closed, 0.0))
             if before.is_noise(search.floor):  # as this run has shown

@@ -40,11 +40,13 @@ class GoldenValue:
     place : its place in the call of the golden run, or the name of the golden's parameter.
     permute : the order of its axes in the training; None if it is the same.
     reshape : its shape in the training, after the permutation; None if it is the same.
+    is_resized : whether the value that it replaces has another shape: a result, through which no gradient flows back.
     """
 
     place: str
     permute: tuple[int, ...] | None = None
     reshape: tuple[int, ...] | None = None
+    is_resized: bool = False
 
     def shape(self, recorded: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the shape in the training of a value with this recorded shape; None if the layouts do not fit."""
@@ -116,7 +118,9 @@ def _described(step: GraftedStep) -> dict[str, Any]:
 
 def _value(value: GoldenValue) -> dict[str, Any]:
     layouts = {"permute": value.permute, "reshape": value.reshape}
-    return {"golden": value.place, **{key: list(axes) for key, axes in layouts.items() if axes is not None}}
+    made: dict[str, Any] = {"golden": value.place}
+    made |= {key: list(axes) for key, axes in layouts.items() if axes is not None}
+    return made | {"resized": True} if value.is_resized else made
 
 
 def read_plan(path: Path) -> GraftPlan:
@@ -193,7 +197,14 @@ def _golden_value(value: object, where: str) -> GoldenValue:
         _text(member.get("golden"), f"{where}.golden"),
         _numbers(member.get("permute"), f"{where}.permute"),
         _numbers(member.get("reshape"), f"{where}.reshape"),
+        _flag(member.get("resized", False), f"{where}.resized"),
     )
+
+
+def _flag(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise _InvalidError(f"{where} is {quoted(value)}, not true or false")
+    return value
 
 
 def _numbers(value: object, where: str) -> tuple[int, ...] | None:

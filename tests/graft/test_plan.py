@@ -1,10 +1,13 @@
 """Plans: which values of the golden they name, and in which layout."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from small_trainings import LOSS, write_run
+from small_trainings import LOSS, Calls, write_run
 
 from msprobe.compare.match.pairs import View
+from msprobe.graft.hypotheses import hypotheses
 from msprobe.graft.plan import INPUTS, OUTPUTS, Graft, _layout, counterparts, plan_of, united
 from msprobe.graft.runs import studied
 from msprobe.store.graft_plan import GoldenValue, GraftedCall, GraftedStep, GraftPlan
@@ -89,6 +92,33 @@ def test_a_layout_is_a_permutation_and_a_reshape(view, theirs, expected):
 def test_another_shape_of_the_same_elements_is_a_reshape():
     assert _layout(View(), (4, 1), (4,)) == (None, (4,))
     assert _layout(View(), (4, 1), (5,)) is None
+
+
+def test_a_result_of_another_shape_is_taken_only_if_the_graft_says_so(tmp_path):
+    def write_repeated(run, times):
+        calls = Calls(run)
+        repeated = calls.forward("repeat.0", [1.0, 2.0] * times, ([1.0, 2.0], "leaf"))
+        calls.forward("sum.0", 3.0 * times, repeated)
+        calls.backward("repeat.0", [1.0, 1.0] * times, [1.0 * times, 1.0 * times])
+        return calls.write()
+
+    study = studied(write_repeated(tmp_path / "target", 1), write_repeated(tmp_path / "golden", 2))
+    known, forward, backward = (
+        counterparts(study.steps[0]),
+        "Functional.repeat.0.forward",
+        "Functional.repeat.0.backward",
+    )
+    assert known.has(forward, OUTPUTS, is_resizing=True)
+    assert not known.has(forward, OUTPUTS)
+    assert not known.has_alike(forward, OUTPUTS)
+    assert not known.has(backward, INPUTS, is_resizing=True), "what arrives has to have the shape of the result"
+    graft = Graft(frozenset({(forward, OUTPUTS), (backward, OUTPUTS)}))
+    assert plan_of(study, [graft]).steps[0].calls.keys() == {backward}
+    plan = plan_of(study, [replace(graft, is_resizing=True)])
+    assert plan.steps[0].calls[forward].values == {"output.0": GoldenValue("output.0", is_resized=True)}
+    step, finding = next(study.findings)
+    assert finding.name == forward
+    assert hypotheses(step, finding, [0])[-1].graft == replace(graft, is_resizing=True)
 
 
 @pytest.mark.parametrize("view", [View("", "flip(0)"), View("", "negate"), View("", "slice(0, 0, 2)", True)])

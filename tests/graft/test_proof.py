@@ -16,6 +16,7 @@ from msprobe.graft.proof import Estimate, Verdict, prove
 from msprobe.graft.report import answer_of, exit_code, lines
 from msprobe.graft.runs import studied
 from msprobe.report.embed import unpacked
+from msprobe.training_command import CommandFailedError
 
 pytestmark = pytest.mark.part(3)
 
@@ -337,6 +338,39 @@ def test_a_graft_has_the_counterparts_of_the_comparison_that_found_it(tmp_path):
 
     prove(study, floor_of(study), train, lambda run: studied(run, golden), 2)
     assert plans == [{"Functional.mul.0.forward"}, {"Functional.mul.0.forward", "Functional.neg.0.forward"}]
+
+
+@pytest.mark.always
+def test_a_training_that_fails_with_a_result_of_another_shape_closes_nothing(tmp_path):
+    """The next call may need the target's shape."""
+
+    def write_repeated(run, times):
+        calls = Calls(run)
+        x = calls.forward("repeat.0", [1.0, 2.0] * times, ([1.0, 2.0], "leaf"))
+        calls.forward("mse.0", 5.0 * times, calls.forward("sum.0", 3.0 * times, x))
+        calls.backward("mse.0", 1.0, 1.0)
+        calls.backward("sum.0", 1.0, [1.0, 1.0] * times)
+        calls.backward("repeat.0", [1.0, 1.0] * times, [1.0 * times, 1.0 * times])
+        return calls.write()
+
+    study = studied(write_repeated(tmp_path / "target", 1), write_repeated(tmp_path / "golden", 2))
+
+    def train(plan, what):
+        if any(value.is_resized for call in plan.steps[0].calls.values() for value in call.values.values()):
+            raise CommandFailedError("the training ended with exit code 1")
+        return study.target
+
+    found = prove(study, floor_of(study), train, lambda run: studied(run, study.golden), 8)
+    assert {trial.verdict for trial in found.trials} == {Verdict.NO_EFFECT}
+    assert not found.proven
+    assert any(trial.hypothesis.graft.is_resizing for trial in found.trials)
+
+    def fails(plan, what):
+        raise CommandFailedError("the training ended with exit code 1")
+
+    other = studied(write_run(tmp_path / "other", **SMALL | LOSS), write_run(tmp_path / "small", **SMALL))
+    with pytest.raises(CommandFailedError):
+        prove(other, floor_of(other), fails, None, 8)
 
 
 COARSE = Floor(1e-4, 1e-4, 1e-2, FloorSource.MODEL, most=0.1)

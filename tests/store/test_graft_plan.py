@@ -14,7 +14,8 @@ PLAN = GraftPlan(
         0: GraftedStep(
             {
                 "Functional.linear.3.forward": GraftedCall(
-                    "Functional.dense.3.forward", {"output.0": GoldenValue("output.0")}
+                    "Functional.dense.3.forward",
+                    {"output.0": GoldenValue("output.0"), "output.1": GoldenValue("output.1", is_resized=True)},
                 )
             },
             {"fc.weight": GoldenValue("fc.weight", permute=(1, 0), reshape=(4, 8))},
@@ -86,6 +87,7 @@ def changed(member, value):
         changed("steps/0/calls/a/values/output.0", "output.0"),
         changed("steps/0/calls/a/values/output.0", {"golden": "output.0", "permute": [-1]}),
         changed("steps/0/calls/a/values/output.0", {"golden": "output.0", "reshape": [True]}),
+        changed("steps/0/calls/a/values/output.0", {"golden": "output.0", "resized": 1}),
         changed("steps/0/parameters", {"w": {}}),
         "[" * 100_000,
     ],

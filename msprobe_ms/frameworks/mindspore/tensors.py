@@ -72,6 +72,9 @@ class Tensors:
     def with_values(self, values: Array, like: Tensor) -> Tensor:
         return _parameter_like(Tensor(np.ascontiguousarray(values).reshape(like.shape), like.dtype), like)
 
+    def resized(self, values: Array, like: Tensor) -> Tensor:
+        return Tensor(np.array(values, order="C"), like.dtype)
+
     def raised(self, tensor: Tensor, *, recorded: bool = False) -> Tensor:
         if recorded:
             return tensor.astype(ms.float32)

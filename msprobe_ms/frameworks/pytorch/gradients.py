@@ -91,11 +91,14 @@ class _Substitute(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: torch.Tensor, value: list[torch.Tensor]) -> torch.Tensor:
         ctx.set_materialize_grads(False)
+        ctx.shape = own.shape
         return value[0].data
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return gradient, None
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[torch.Tensor | None, None]:
+        if gradient is None or gradient.shape == ctx.shape:
+            return gradient, None
+        return gradient.new_zeros(ctx.shape), None
 
 
 def _is_nonzero(tensor: torch.Tensor) -> bool:

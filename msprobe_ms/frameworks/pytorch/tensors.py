@@ -93,6 +93,9 @@ class Tensors:
         made.copy_(torch.from_numpy(np.ascontiguousarray(values)).reshape(like.shape))  # the dtype has all values
         return made
 
+    def resized(self, values: Array, like: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.array(values, order="C")).to(like.device, like.dtype)
+
     def raised(self, tensor: torch.Tensor, *, recorded: bool = False) -> torch.Tensor:
         return (tensor if recorded else tensor.detach()).to(torch.float32)
 

@@ -291,6 +291,40 @@ def test_parameters_are_written_when_the_step_begins(times, grafted):
     assert net.w.asnumpy().tolist() == [1.0, 2.0]
 
 
+class Repeated(nn.Cell):
+    """y = w x, z = y as often as `times`, and the loss is the sum of z * z."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.w, self.times = Parameter(Tensor(np.array([1.0, 2.0], np.float32)), name="w"), times
+
+    def construct(self, x):
+        return ops.sum(ops.square(ops.tile(self.w * x, (self.times,))))
+
+
+def run_repeated(times, debugger):
+    net = Repeated(times)
+    forward = ms.value_and_grad(net, None, [net.w])
+    debugger.start(net)
+    loss, (gradient,) = forward(Tensor(X))
+    debugger.stop()
+    debugger.step()
+    return float(loss), gradient.asnumpy().tolist()
+
+
+def test_a_result_of_another_shape_is_replaced_if_a_plan_says_so(tmp_path, monkeypatch, grafted):
+    """y = [5, 14]; the loss is 2 (25 + 196), the gradient of y 2 * 2 y, and that of w 4 y x."""
+    monkeypatch.chdir(tmp_path)
+    folder, (forward, backward) = tmp_path / "golden", ("Functional.tile.0.forward", "Functional.tile.0.backward")
+    assert run_repeated(2, PrecisionDebugger(task="tensor", level="mix", dump_path=folder))[0] == 442.0
+    result = {forward: GraftedCall(forward, {"output.0": GoldenValue("output.0", is_resized=True)})}
+    both = {**result, backward: GraftedCall(backward, {"output.0": GoldenValue("output.0")})}
+    for calls, gradient in ((result, [0.0, 0.0]), (both, [4 * 5.0 * 5, 4 * 14.0 * 7])):
+        write_plan(tmp_path / "plan.json", GraftPlan(str(folder), {0: GraftedStep(calls, {})}))
+        debugger = grafted(tmp_path / "plan.json", calls="*", what=["forward", "backward"])
+        assert run_repeated(1, debugger) == (442.0, gradient)
+
+
 class Transposed(nn.Cell):
     """y = factor * x w of a weight of shape (3, 2), where PyTorch has a linear layer with one of (2, 3)."""
 

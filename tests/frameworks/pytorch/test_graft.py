@@ -523,6 +523,33 @@ def test_a_plan_maps_layouts(tmp_path, monkeypatch, grafted):
     assert net.w.tolist() == Dense().w.T.tolist()
 
 
+class Repeated(nn.Module):
+    """y = w x, z = y as often as `times`, and the loss is the sum of z * z."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.w, self.times = nn.Parameter(torch.tensor([1.0, 2.0])), times
+
+    def forward(self, x):
+        return torch.tile(self.w * x, (self.times,)).square().sum()
+
+
+def test_a_result_of_another_shape_is_replaced_if_a_plan_says_so(tmp_path, monkeypatch, grafted):
+    """y = [5, 14]; the loss is 2 (25 + 196), the gradient of y 2 * 2 y, and that of w 4 y x."""
+    monkeypatch.chdir(tmp_path)
+    folder, (forward, backward) = tmp_path / "golden", ("Torch.tile.0.forward", "Torch.tile.0.backward")
+    golden = PrecisionDebugger(task="tensor", level="L1", dump_path=folder)
+    assert run_dense(Repeated(2), golden, X)[0] == 442.0
+    result = {forward: GraftedCall(forward, {"output.0": GoldenValue("output.0", is_resized=True)})}
+    debugger = grafted(plan_of(tmp_path, folder, result, {}), level="L1", calls="*", what=["forward", "backward"])
+    loss, gradient = run_dense(Repeated(1), debugger, X)
+    assert (loss, gradient.tolist()) == (442.0, [0.0, 0.0])
+    both = {**result, backward: GraftedCall(backward, {"output.0": GoldenValue("output.0")})}
+    debugger = grafted(plan_of(tmp_path, folder, both, {}), level="L1", calls="*", what=["forward", "backward"])
+    loss, gradient = run_dense(Repeated(1), debugger, X)
+    assert (loss, gradient.tolist()) == (442.0, [4 * 5.0 * 5, 4 * 14.0 * 7])
+
+
 # ---- errors at start -----------------------------------------------------------------------------------------------
 
 
