@@ -48,7 +48,7 @@ def collected(options):
     """Collect the dumps that the work folder does not have."""
     command = [sys.executable, PORTS / "run.py", "--keep", options.work, "--task", "tensor"]
     command += ["--model", *options.model] if options.model else []
-    command += ["--case", *options.case] if options.case else []
+    command += ["--case", *(options.case or (["clean"] if options.clean else chosen(options)))]
     subprocess.run([str(word) for word in command], check=True)
 
 
