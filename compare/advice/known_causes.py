@@ -28,7 +28,6 @@ from msprobe.compare.locate.finding import (
     Updated,
     UpdateDifference,
 )
-from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.noise.operation import operation_of
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.replay.operations import Kind
@@ -291,7 +290,7 @@ def _running_statistics(case: Case) -> _Found | None:
     evidence = case.finding.evidence
     if not isinstance(evidence, Parameters) or "mindspore" not in case.frameworks:
         return None
-    if not evidence.names or not all(name.rpartition(".")[2] in RUNNING for name in evidence.names):
+    if not evidence.names or not all(map(names.is_running_statistic, evidence.names)):
         return None
     return _of_complement("batch_norm", "momentum")
 
@@ -371,7 +370,7 @@ def _initial_weights(case: Case) -> _Found | None:
         return None
     if evidence.total < 2 or 2 * evidence.total <= case.initial or not case.initial:
         return None
-    if all(name.rpartition(".")[2] in RUNNING for name in evidence.names):
+    if all(map(names.is_running_statistic, evidence.names)):
         return None
     text = phrase(
         "load the same checkpoint on both sides, or within one framework call seed_all(seed=1234, mode=True) "

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 from math import isnan
 
+from msprobe.base.names import is_running_statistic
 from msprobe.base.phrase import Phrase, Words, joined, names_phrase, phrase
 from msprobe.compare.core.noise import NoConsequence
 from msprobe.compare.core.reason import Why
@@ -175,10 +176,6 @@ def _count(parameters: Sequence[str], agreeing: int) -> Phrase:
 
 def _number(value: float | Rule) -> str:
     return value.value if isinstance(value, Rule) else f"{value:.4g}"
-
-
-RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_var"])
-"""Running statistics of normalization layers in both frameworks; they are not updated by an optimizer."""
 
 
 _MISSING = {
@@ -418,7 +415,7 @@ def _(found: Parameters) -> Phrase:
         text = phrase("{text} ({total} in the whole step)", text=text, total=found.total)
     if not found.step:
         return text
-    if all(name.rpartition(".")[2] in RUNNING for name in found.names):
+    if all(map(is_running_statistic, found.names)):
         return phrase(
             "{text}; this is one of the running statistics, look at the layer's momentum (MindSpore's 0.9 is PyTorch's "
             "0.1) and at the batches before"

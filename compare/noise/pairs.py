@@ -18,7 +18,6 @@ from msprobe.compare.dataflow.events import Event, events, events_by_place
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison, calls_with
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.match.fused import SUM, groups
 from msprobe.compare.match.pairs import Ints
 from msprobe.compare.match.records import has_inner_node_gradients
@@ -548,7 +547,7 @@ class AlignedTensors(AlignedGraphs):
 def is_running_statistic(columns: Columns, row: int) -> bool:
     """Return whether a record is a parameter that is a running mean or variance of a normalization."""
     name = columns.source[row] or ".".join(columns.path_of(row))
-    return name.rpartition(".")[2] in RUNNING
+    return names.is_running_statistic(name)
 
 
 def nearest_layout(target: Array, golden: Array) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from msprobe.base.names import is_running_statistic
 from msprobe.compare.core.exemptions import Stage, exemptions_of
 from msprobe.compare.core.limits import BUILT_IN, RUNNING_STATISTICS, Limits, LimitSource
 from msprobe.compare.core.reason import Reason, Why, is_open_drift
@@ -28,7 +29,6 @@ from msprobe.compare.locate.finding import (
     UpdateJudgement,
     UpdateVerdict,
 )
-from msprobe.compare.locate.wording import RUNNING
 from msprobe.findings.catalogue import comparison as kinds
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _differing_running(comparison: Comparison, pairs: "Sequence[ParameterPair]",
     return [
         row
         for pair in pairs
-        if pair.target.rpartition(".")[2] in RUNNING
+        if is_running_statistic(pair.target)
         for row in pair.rows
         if comparison.equal[row] != EQUAL and not differ_by_rounding(comparison, row)
     ]
@@ -167,12 +167,12 @@ def _differing_running(comparison: Comparison, pairs: "Sequence[ParameterPair]",
 def _is_running(finding: Divergence) -> bool:
     """Return whether all parameters of a finding are running statistics, which no update changes."""
     evidence = finding.evidence
-    return isinstance(evidence, Parameters) and all(name.rpartition(".")[2] in RUNNING for name in evidence.names)
+    return isinstance(evidence, Parameters) and all(map(is_running_statistic, evidence.names))
 
 
 def _differing(comparison: Comparison, pairs: "Sequence[ParameterPair]") -> "list[ParameterPair]":
     """Return all parameters that an optimizer updates if one of them differs, none if all are equal."""
-    updated = [pair for pair in pairs if pair.target.rpartition(".")[2] not in RUNNING]
+    updated = [pair for pair in pairs if not is_running_statistic(pair.target)]
     return updated if any((comparison.equal[pair.rows] != EQUAL).any() for pair in updated) else []
 
 

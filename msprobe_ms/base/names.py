@@ -184,6 +184,15 @@ def call_of(name: str, calls: Container[str]) -> str | None:
     return name or None
 
 
+_RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked"])
+
+
+def is_running_statistic(parameter: str) -> bool:
+    """Return whether a parameter is, by its name, a running statistic of a normalization layer, which no optimizer
+    updates."""
+    return parameter.rpartition(".")[2] in _RUNNING
+
+
 def similar_calls(name: str, calls: Collection[str]) -> list[str]:
     """Return the calls whose names contain this text in any letter case; if there are none, the most similar one."""
     found = [call for call in calls if name and name.lower() in call.lower()]

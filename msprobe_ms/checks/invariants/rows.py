@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from msprobe.base.names import is_running_statistic
 from msprobe.compare.core.standard import family
 from msprobe.compare.parallel.shards import Shard, shard_of
 from msprobe.store.reader import load_tensor
@@ -33,9 +34,6 @@ def is_constant(dump: Dump, row: int) -> bool:
     return high == low
 
 
-RUNNING = ("moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked")
-
-
 def parameters(dump: Dump, *, running: bool = False) -> dict[str, int]:
     """Return the row of each parameter at the start of a step, by its full name; `running`: also running statistics.
 
@@ -54,7 +52,7 @@ def parameters(dump: Dump, *, running: bool = False) -> dict[str, int]:
             found.setdefault(dump.parameter_name(row), row)
         elif columns.source[row].startswith("parameter "):
             found.setdefault(columns.source[row].removeprefix("parameter "), row)
-    return {name: row for name, row in found.items() if running or name.rpartition(".")[2] not in RUNNING}
+    return {name: row for name, row in found.items() if running or not is_running_statistic(name)}
 
 
 def gradients(dump: Dump) -> dict[str, int]:
