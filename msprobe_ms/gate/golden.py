@@ -136,6 +136,7 @@ class Golden:
         """Return the folder of the run."""
         return dump_of(self.path)
 
+    @cached_property
     def samples(self) -> dict[Place, dict[str, Sample]]:
         """Return the samples of all steps and ranks."""
         return {(each.step, each.rank): read_samples(find(each.path).parent) for each in dumps_of(self.dump)}

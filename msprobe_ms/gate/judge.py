@@ -172,7 +172,7 @@ def _by_leaves(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     steps = {outcome.step or 0 for outcome, each in findings if isinstance(each.evidence, Parameters)}
     if not steps <= {min(each.step for each in golden.facts)}:
         return verdict  # those of a later step are not initial
-    if not are_rounding or (initial and not are_initialized_alike(initial, target, golden.samples())):
+    if not are_rounding or (initial and not are_initialized_alike(initial, target, golden.samples)):
         return verdict
     if fed and not _are_fed_alike(fed, target, golden):
         return verdict
@@ -192,7 +192,7 @@ def _by_leaves(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
 
 def _are_fed_alike(fed: Sequence[tuple[Outcome, str]], target: Run, golden: Golden) -> bool:
     """Return whether the inputs of calls agree up to rounding, each in the step and rank of its outcome."""
-    run, samples = read_run(golden.dump), golden.samples()
+    run, samples = read_run(golden.dump), golden.samples
     for outcome, call in fed:
         place = outcome.step or 0, outcome.rank or 0
         mine, theirs = (one.steps.get(place[0], {}).get(place[1]) for one in (target, run))
@@ -207,7 +207,7 @@ def _updates(result: RequestResult, target: Run, golden: Golden) -> tuple[list[s
     The setting of an optimizer changes most of them.
     """
     names: list[str] = []
-    samples, are_rounding = golden.samples(), True
+    samples, are_rounding = golden.samples, True
     for outcome in result.outcomes:
         for each in outcome.findings:
             if not isinstance(each.evidence, Updated):
@@ -230,7 +230,7 @@ def _by_gradients(verdict: Verdict, target: Run, golden: Golden) -> Verdict:
     ]
     if not shares or not (min(shares) < COMPARABLE or _is_rewritten(verdict.answer)):
         return verdict
-    errors = gradient_errors(target, run, golden.samples(), are_comparable=min(shares) >= COMPARABLE)
+    errors = gradient_errors(target, run, golden.samples, are_comparable=min(shares) >= COMPARABLE)
     found = None if errors is None else list(errors)
     if not found:
         return verdict

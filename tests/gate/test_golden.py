@@ -67,7 +67,7 @@ def test_the_loss_and_the_norm_are_those_of_the_dump(golden_of):
 
 
 def test_a_sample_has_the_elements_at_its_places(golden_of, run_of):
-    samples = golden_of("base").samples()[1, 0]
+    samples = golden_of("base").samples[1, 0]
     dump = read(run_of("base") / "step1/rank")
     records = [r for call in dump.calls for r in call.records if r.kind == "tensor" and r.name in samples]
     assert len(records) > 20
@@ -79,12 +79,12 @@ def test_a_sample_has_the_elements_at_its_places(golden_of, run_of):
 
 
 def test_fewer_elements_are_stored_where_the_file_would_be_too_large(golden_of, run_of, tmp_path, monkeypatch):
-    whole, stored = golden_of("base").path.stat().st_size, golden_of("base").samples()[0, 0]
+    whole, stored = golden_of("base").path.stat().st_size, golden_of("base").samples[0, 0]
     monkeypatch.setattr(making, "MAX_BYTES", whole - 1)
     made = write(tmp_path / "small.golden", run_of("base"), Wanted(Collection()))
     assert made.size < whole
     assert 0 < made.sampled < 64
-    samples = Golden.read(made.path).samples()[0, 0]
+    samples = Golden.read(made.path).samples[0, 0]
     (name,) = [name for name in samples if name.endswith("first.Linear.parameters_grad.weight")]
     assert (stored[name].count, len(stored[name].elements), len(samples[name].elements)) == (128, 64, made.sampled)
     assert samples[name].elements.tolist() == stored[name].elements[: made.sampled].tolist()

@@ -116,7 +116,7 @@ def test_the_first_stage_of_a_pipeline_has_no_loss():
 
 def test_initial_values_without_samples_are_not_alike(golden_of, run_of):
     """Another initial value is the only finding then: a golden of task statistics cannot tell its size."""
-    run, samples = read_run(run_of("base")), golden_of("base").samples()
+    run, samples = read_run(run_of("base")), golden_of("base").samples
     assert are_initialized_alike(["first.weight"], run, samples)
     assert not are_initialized_alike(["first.weight"], run, {})
     assert not are_initialized_alike(["first.weight"], run, {place: {} for place in samples})
