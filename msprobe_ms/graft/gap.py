@@ -38,7 +38,7 @@ from msprobe.compare.core.noise import ROUNDING, KernelPrecision
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.noise.operation import is_exact, operation_of
+from msprobe.compare.noise.operation import operation_of, rounds_inside
 from msprobe.compare.updates.tracks import ParameterPair, parameter_pairs
 from msprobe.mapping.transform import parse
 from msprobe.store.reader import load_tensor
@@ -517,10 +517,10 @@ def _dtypes(study: Study) -> set[str]:
 
 
 def is_bit_equal(study: Study, grafted: Set[str] = frozenset()) -> bool:
-    """Return whether the results of calls before the first finding are bitwise equal, and some of them are rounded.
+    """Return whether the results of calls before the first finding are bitwise equal, and there is evidence that the
+    runs compute alike: a call whose kernels may round inside, such as a matrix product.
 
-    Calls of which all kernels return the same bits, such as a gather, are no evidence, nor are `grafted` calls and
-    their findings, which have the golden's results.
+    Other calls, such as a gather, are no evidence, nor are `grafted` ones, which have the golden's results.
     """
     compared = 0
     for step in study.steps:
@@ -532,7 +532,7 @@ def is_bit_equal(study: Study, grafted: Set[str] = frozenset()) -> bool:
                 if comparison.is_input[row] or not comparison.pairs.are_tensors(row):
                     continue
                 if comparison.equal[row] == EQUAL:
-                    compared += not is_exact(operation_of(names.parse(event.called)))
+                    compared += rounds_inside(operation_of(names.parse(event.called)))
                 elif GRADES[comparison.grades[row]] != "unjudged":  # such as memory that was never written
                     return False
         if others:
