@@ -49,6 +49,8 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
                 (backward if event.direction == "backward" else inside)[side].add(dump.forward(call))
     values: set[Value] = set()
     taken: dict[str, list[int]] = {"target": [], "golden": []}
+    computed: set[str] = set()
+    counterpart = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
 
     def comes_from_region(row: int, target: int, golden: int) -> bool:
         at = {"target": target, "golden": golden}
@@ -56,6 +58,9 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
         if any(kind == "call" and graphs[side].call_of[made] in inside[side] for side, (kind, made) in origins.items()):
             for side, row in at.items():
                 taken[side].append(row)
+            if origins["golden"][0] == "parameter":
+                own = graphs["golden"].source(golden).text
+                computed.add(counterpart.get(own, own))
             return True
         return False
 
@@ -69,6 +74,7 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
                     values |= set(incoming(step, side, producer))
     values |= _gradients_inside(step, own - {""}, values)
     missing, still = _parameters_of_region(step, inside["golden"], backward["golden"])
+    still |= computed  # their gradients pass the region
     if any(dump.columns.call_of(row) in inside[side] for side, (dump, *_) in sides.items() for row in loss_rows(dump)):
         missing |= {LOSS}
     covered = {event.at for event in block} | _on_the_way(step, taken) | _cells_on_the_lines(step, block)
@@ -334,6 +340,20 @@ def cutting_calls(step: Step) -> list[Event]:
             producer = graph.call_of[made] if kind == "call" else -1
             if producer in found or (producer >= 0 and dump.counterpart(producer, "backward") >= 0):
                 found[call] = event
+    return list(found.values())
+
+
+def makers_of_parameters(step: Step, event: Event) -> list[Event]:
+    """Return the calls of the target that return what a call takes as a parameter in the golden, such as a rearranged
+    one."""
+    pairs, graphs, found = step.comparison.pairs, step.graphs, dict[int, Event]()
+    for row in event.rows:
+        if not pairs.are_tensors(row) or not step.comparison.is_input[row] or step.comparison.equal[row] == EQUAL:
+            continue
+        kind, made = graphs["target"].origin(int(pairs.target_rows[row]))
+        if kind == "call" and graphs["golden"].origin(int(pairs.golden_rows[row]))[0] == "parameter":
+            maker = _forward_events(step)["target"].get(graphs["target"].call_of[made])
+            found |= {maker.at: maker} if maker is not None else {}
     return list(found.values())
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from small_trainings import Calls, record, write
 
+from msprobe.compare.locate.finding import Parameters
 from msprobe.findings.catalogue import comparison as kinds
 from msprobe.graft.gap import LOSS, gap_of
 from msprobe.graft.hypotheses import everything_before, hypotheses
@@ -609,3 +610,37 @@ def test_the_calls_before_a_region_belong_to_it_at_each_of_its_places(tmp_path):
     own = {f"Functional.{function}.{number}.forward" for function in ("add", "sigmoid") for number in range(5)}
     assert own <= set(first.covers)
     assert {(f"Functional.split.{number}.backward", "input") for number in range(5)} <= first.graft.values
+
+
+def write_position(run, *, is_rolled):
+    """`add` takes a parameter as it is, or rolled by one element, with the gradient of the other order."""
+    calls = Calls(run)
+    x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
+    position = [5.0, 7.0], "parameter net.position"
+    if is_rolled:
+        position = calls.forward("roll.0", [7.0, 5.0], position)
+    calls.forward("mse.0", 20.0, calls.forward("add.0", [9.0, 11.0] if is_rolled else [7.0, 13.0], x, position))
+    calls.backward("mse.0", 1.0, [1.0, 2.0])
+    calls.backward("add.0", [1.0, 2.0], [1.0, 2.0], [1.0, 2.0])
+    if is_rolled:
+        calls.backward("roll.0", [1.0, 2.0], [2.0, 1.0])
+    calls.backward("mul.0", [1.0, 2.0], [2.0, 4.0])
+    calls.gradients("net", {"position": [2.0, 1.0] if is_rolled else [1.0, 2.0]})
+    return calls.write()
+
+
+@pytest.mark.always
+def test_an_input_that_is_a_parameter_in_the_golden_is_replaced_and_its_gradient_counts_as_replaced(tmp_path):
+    target, golden = (write_position(tmp_path / name, is_rolled=name == "target") for name in ("target", "golden"))
+    step, finding = next(studied(target, golden).findings)
+    assert (finding.kind, finding.name) == (kinds.STRUCTURE, "Functional.roll.0.forward")
+    (first,) = hypotheses(step, finding, [0])
+    assert first.graft.values == {("Functional.add.0.forward", "input.1")}
+    assert first.graft.missing == {"net.position"}
+    # Between frameworks, which often call other functions, the parameter is what the comparison finds.
+    add = next(event for event in step.events if event.called == "Functional.add.0.forward")
+    evidence = Parameters(names=("net.position",), total=1, step=0)
+    found = hypotheses(
+        step, replace(finding, name=add.called, at=add.at, kind=kinds.PARAMETERS, evidence=evidence), [0]
+    )
+    assert found[0].graft == first.graft
