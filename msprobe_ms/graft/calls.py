@@ -7,7 +7,7 @@ from msprobe.base.memo import cached_by_identity
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.store.record import INPUT
+from msprobe.store.record import INPUT, TENSOR
 from msprobe.store.stacks_and_construct import Line, user_line
 
 from .plan import EVERY, INPUTS, OUTPUTS, Graft, counterparts, is_sum, place_of
@@ -67,14 +67,26 @@ def inputs_where(step: Step, is_wanted: Callable[[int, int, int], bool]) -> Iter
 
 
 def incoming(step: Step, side: str, call: int) -> Iterator[tuple[str, str]]:
-    """Return the gradients that arrive at a forward call of a side, by the target's name."""
+    """Return the gradients that arrive at a forward call of a side, by the target's name; also those that its backward
+    returns, if the target computes none for one of its results, such as a part of a tensor that is not used."""
     dump, calls, _ = step.comparison.sides[side]
     back = dump.counterpart(call, "backward")
     if back < 0:
         return
     for place in (calls == back).nonzero()[0].tolist():
         if (at := int(step.comparison.pairs.target_calls[place])) >= 0:
-            yield step.comparison.target.columns.names[at], INPUTS
+            name = step.comparison.target.columns.names[at]
+            yield name, INPUTS
+            if any(_is_of_golden_alone(step, row) for row in step.comparison.pairs.rows(place)):
+                yield name, OUTPUTS
+
+
+def _is_of_golden_alone(step: Step, row: int) -> bool:
+    """Return whether an input of a pair of calls is a tensor in the golden, and none in the target."""
+    pairs = step.comparison.pairs
+    columns, golden = pairs.golden.columns, int(pairs.golden_rows[row])
+    is_there = golden >= 0 and columns.part[golden] == INPUT and columns.kind[golden] == TENSOR
+    return is_there and not pairs.are_tensors(row)
 
 
 def places_of(step: Step, name: str) -> list[int]:

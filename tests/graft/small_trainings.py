@@ -95,10 +95,14 @@ class Calls:
         self.data[name] = {"input_args": given, "output": [output]}
         return value, f"call {name}.output.0"
 
-    def backward(self, name, gradient, *returned):
-        """A backward call, with the gradient that arrives and those of the inputs; None is one that is not computed."""
+    def backward(self, name, gradient, *returned, further=()):
+        """A backward call, with the gradients that arrive, of the first result and `further` ones, and those of the
+        inputs; None is one that is not computed."""
         name = f"Functional.{name}.backward"
-        arriving = [record(self.folder, f"{name}.input.0", gradient)]
+        arriving = [
+            None if each is None else record(self.folder, f"{name}.input.{at}", each)
+            for at, each in enumerate((gradient, *further))
+        ]
         outputs = [
             None if each is None else record(self.folder, f"{name}.output.{at}", each)
             for at, each in enumerate(returned)
