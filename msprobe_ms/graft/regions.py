@@ -72,7 +72,7 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
                 kind, made = graphs[side].origin(row)
                 if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
                     values |= set(incoming(step, side, producer))
-    values |= _gradients_inside(step, own - {""}, values)
+    values |= _gradients_inside(step, own - {""}, values) | _gradients_of_shared_parameters(step, inside["golden"])
     missing, still = _parameters_of_region(step, inside["golden"], backward["golden"])
     still |= computed  # their gradients pass the region
     if any(dump.columns.call_of(row) in inside[side] for side, (dump, *_) in sides.items() for row in loss_rows(dump)):
@@ -377,6 +377,19 @@ def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> t
         if is_before or (differentiated <= backward | inside and differentiated & backward):
             still.add(paired[name])
     return unused_parameters(step, inside), frozenset(still)
+
+
+def _gradients_of_shared_parameters(step: Step, inside: Set[int]) -> set[Value]:
+    """Return the gradients of parameters that calls `inside` take, which the golden alone makes, and other calls, too:
+    such as those of a layer that runs several times. A summand of them is not computed in the target."""
+    alone, rows = inside - _targets(step).keys(), gradient_rows(step.comparison.target)
+    paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
+    dump, found = step.comparison.target, set()
+    for name, calls in _users_of_parameters(step).golden.items():
+        if calls & alone and not calls <= alone:
+            for row in rows.get(paired.get(name, ""), ()):
+                found.add((dump.columns.names[dump.columns.call_of(row)], place_of(dump, row)))
+    return found
 
 
 @cached_by_identity

@@ -596,7 +596,7 @@ def write_loop(run, *, has_gate):
             calls.backward(f"mul.{number}", two, two, two)
             calls.backward(f"sigmoid.{number}", two, two)
             calls.backward(f"add.{number}", two, two)
-        calls.backward(f"split.{number}", two, [3.0, 3.0] if has_gate else two, further=[two if has_gate else None])
+        calls.backward(f"split.{number}", [3.0, 3.0] if has_gate else two, two, further=[two if has_gate else None])
     return calls.write()
 
 
@@ -646,3 +646,30 @@ def test_an_input_that_is_a_parameter_in_the_golden_is_replaced_and_its_gradient
         step, replace(finding, name=add.called, at=add.at, kind=kinds.PARAMETERS, evidence=evidence), [0]
     )
     assert found[0].graft == first.graft
+
+
+def write_shared(run, layers):
+    """A layer with one weight that runs several times, and a loss."""
+    calls = Calls(run)
+    x = calls.forward("mul.0", [1.0, 3.0], ([1.0, 3.0], "leaf"))
+    for number in range(layers):
+        scaled = [2.0 * each for each in x[0]]
+        x = calls.forward(f"scale.{number}", scaled, x, ([2.0, 2.0], "parameter net.weight"))
+    calls.forward("mse.0", sum(x[0]), x)
+    calls.backward("mse.0", 1.0, [1.0, 1.0])
+    gradient = 1.0
+    for number in reversed(range(layers)):
+        calls.backward(f"scale.{number}", [gradient] * 2, [2 * gradient] * 2, [gradient * 2**number, 3 * gradient])
+        gradient *= 2
+    calls.backward("mul.0", [gradient] * 2, [gradient] * 2)
+    calls.gradients("net", {"weight": [layers * 2.0, layers * 3.0]})
+    return calls.write()
+
+
+@pytest.mark.always
+def test_the_gradient_of_a_weight_of_which_a_layer_is_missing_is_replaced(tmp_path):
+    step, finding = next(studied(write_shared(tmp_path / "target", 1), write_shared(tmp_path / "golden", 2)).findings)
+    assert (finding.kind, finding.name) == (kinds.STRUCTURE, "Functional.scale.1.forward")
+    first = hypotheses(step, finding, [0])[0]
+    assert ("Module.net.Linear.parameters_grad", "weight") in first.graft.values
+    assert not first.graft.missing, "it is replaced, and does not only count as replaced"
