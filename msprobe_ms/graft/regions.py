@@ -72,7 +72,8 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
                 kind, made = graphs[side].origin(row)
                 if kind == "call" and (producer := graphs[side].call_of[made]) not in inside[side]:
                     values |= set(incoming(step, side, producer))
-    values |= _gradients_inside(step, own - {""}, values) | _gradients_of_shared_parameters(step, inside["golden"])
+    values |= _gradients_inside(step, own - {""}, values)
+    values |= _gradients_of_shared_parameters(step, inside["golden"] | backward["golden"])
     missing, still = _parameters_of_region(step, inside["golden"], backward["golden"])
     still |= computed  # their gradients pass the region
     if any(dump.columns.call_of(row) in inside[side] for side, (dump, *_) in sides.items() for row in loss_rows(dump)):
@@ -321,7 +322,8 @@ def _is_before(event: Event, later: Event) -> bool:
 
 def cutting_calls(step: Step) -> list[Event]:
     """Return the forward calls of the target through which no gradient flows, although one flows through a call that
-    returns what they take, and in the golden through them: such as `stop_gradient`, or a layer before it."""
+    returns what they take, or another one that takes the same parameter, and in the golden through them: such as
+    `stop_gradient`, or a layer before it."""
     dump, calls, _ = step.comparison.sides["target"]
     graph, golden, partner = step.graphs["target"], step.comparison.golden, _partners(step)
 
@@ -338,7 +340,8 @@ def cutting_calls(step: Step) -> list[Event]:
         for row in graph.inputs(call):
             kind, made = graph.origin(row)
             producer = graph.call_of[made] if kind == "call" else -1
-            if producer in found or (producer >= 0 and dump.counterpart(producer, "backward") >= 0):
+            is_shared = kind == "parameter" and graph.source(row).text in _with_gradient(step)
+            if is_shared or producer in found or (producer >= 0 and dump.counterpart(producer, "backward") >= 0):
                 found[call] = event
     return list(found.values())
 
@@ -380,9 +383,13 @@ def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> t
 
 
 def _gradients_of_shared_parameters(step: Step, inside: Set[int]) -> set[Value]:
-    """Return the gradients of parameters that calls `inside` take, which the golden alone makes, and other calls, too:
-    such as those of a layer that runs several times. A summand of them is not computed in the target."""
-    alone, rows = inside - _targets(step).keys(), gradient_rows(step.comparison.target)
+    """Return the gradients of parameters that some of the calls `inside` take of which the golden alone computes the
+    backward, and other calls, too: such as those of a layer that runs several times. A summand of them is not computed
+    in the target."""
+    (target, *_), (golden, *_) = step.comparison.sides["target"], step.comparison.sides["golden"]
+    rows, partner = gradient_rows(target), _targets(step)
+    of_both = {call for call in inside if call in partner and target.counterpart(partner[call], "backward") >= 0}
+    alone = {call for call in inside - of_both if golden.counterpart(call, "backward") >= 0}
     paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
     dump, found = step.comparison.target, set()
     for name, calls in _users_of_parameters(step).golden.items():

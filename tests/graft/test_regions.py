@@ -673,3 +673,31 @@ def test_the_gradient_of_a_weight_of_which_a_layer_is_missing_is_replaced(tmp_pa
     first = hypotheses(step, finding, [0])[0]
     assert ("Module.net.Linear.parameters_grad", "weight") in first.graft.values
     assert not first.graft.missing, "it is replaced, and does not only count as replaced"
+
+
+def write_tied(run, is_cut):
+    """`gather` and, transposed, `matmul` take a table; cut, `stop_gradient` is before `matmul`."""
+    calls = Calls(run)
+    table = [2.0, 3.0], "parameter net.table"
+    x = calls.forward("gather.0", [2.0, 3.0], ([0.0, 1.0], "leaf"), table)
+    tied = calls.forward("transpose.0", [2.0, 3.0], table)
+    tied = calls.forward("stop_gradient.0", [2.0, 3.0], tied) if is_cut else tied
+    calls.forward("mse.0", 13.0, calls.forward("matmul.0", 13.0, x, tied))
+    calls.backward("mse.0", 1.0, 1.0)
+    calls.backward("matmul.0", 1.0, [2.0, 3.0], None if is_cut else [2.0, 3.0])
+    if not is_cut:
+        calls.backward("transpose.0", [2.0, 3.0], [2.0, 3.0])
+    calls.backward("gather.0", [2.0, 3.0], None, [2.0, 3.0])
+    calls.gradients("net", {"table": [2.0, 3.0] if is_cut else [4.0, 6.0]})
+    return calls.write()
+
+
+@pytest.mark.always
+def test_the_gradient_of_a_tied_weight_is_replaced_where_one_of_its_uses_is_cut(tmp_path):
+    step, finding = next(
+        studied(write_tied(tmp_path / "target", True), write_tied(tmp_path / "golden", False)).findings
+    )
+    assert (finding.kind, finding.name) == (kinds.COMPUTES, "Functional.matmul.0.backward")
+    first = hypotheses(step, finding, [0])[0]
+    assert first.graft.values == {("Module.net.Linear.parameters_grad", "table")}
+    assert first.covers == ("Functional.transpose.0.forward", "Functional.stop_gradient.0.forward")
