@@ -70,6 +70,7 @@ from .regions import (
     calls_of_golden,
     code_between_modules,
     cutting_calls,
+    gradients_of_untied_parameters,
     makers_of_parameters,
     of_the_same_lines,
     region_of,
@@ -372,6 +373,9 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     name = called(step, event)
     if isinstance(evidence, Parameters) and (exchanged := _calls_with_another_parameter(step, name)):
         yield exchanged
+    if isinstance(evidence, Parameters) and (gradients := gradients_of_untied_parameters(step, event)):
+        differing = next(_of_parameters(step, evidence, later))
+        yield Proposal(replace(differing, values=frozenset(gradients), steps=frozenset(later)))
     if isinstance(evidence, Parameters) and (makers := makers_of_parameters(step, event)):
         yield region_of(step, makers)
     if isinstance(evidence, Parameters | Updated):

@@ -387,16 +387,41 @@ def _gradients_of_shared_parameters(step: Step, inside: Set[int]) -> set[Value]:
     backward, and other calls, too: such as those of a layer that runs several times. A summand of them is not computed
     in the target."""
     (target, *_), (golden, *_) = step.comparison.sides["target"], step.comparison.sides["golden"]
-    rows, partner = gradient_rows(target), _targets(step)
+    partner = _targets(step)
     of_both = {call for call in inside if call in partner and target.counterpart(partner[call], "backward") >= 0}
     alone = {call for call in inside - of_both if golden.counterpart(call, "backward") >= 0}
     paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
-    dump, found = step.comparison.target, set()
-    for name, calls in _users_of_parameters(step).golden.items():
-        if calls & alone and not calls <= alone:
-            for row in rows.get(paired.get(name, ""), ()):
-                found.add((dump.columns.names[dump.columns.call_of(row)], place_of(dump, row)))
-    return found
+    users = _users_of_parameters(step).golden
+    shared = (name for name, calls in users.items() if calls & alone and not calls <= alone)
+    return _gradients_of(step, [paired[name] for name in shared if name in paired])
+
+
+def _gradients_of(step: Step, parameters: Iterable[str]) -> set[Value]:
+    """Return the gradients of parameters of the target."""
+    dump = step.comparison.target
+    rows = gradient_rows(dump)
+    every = (row for name in parameters for row in rows.get(name, ()))
+    return {(dump.columns.names[dump.columns.call_of(row)], place_of(dump, row)) for row in every}
+
+
+def gradients_of_untied_parameters(step: Step, event: Event) -> set[Value]:
+    """Return the gradients of the parameters that a call takes, and of the one that it should take: if the golden's
+    call takes one that other calls of the golden take, too, and the target's call does not. A weight is tied in the
+    golden alone, so that a summand of its gradient is missing in the target."""
+    pairs, graphs, users = step.comparison.pairs, step.graphs, _users_of_parameters(step)
+    calls = {"target": int(pairs.target_calls[event.place]), "golden": int(pairs.golden_calls[event.place])}
+    if min(calls.values()) < 0:
+        return set()
+    inside = {side: set(_innermost(graphs[side], call)) for side, call in calls.items()}
+    paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
+    untied = {
+        paired[name]
+        for name, takers in users.golden.items()
+        if name in paired and takers & inside["golden"] and takers - inside["golden"]
+        if users.target.get(paired[name]) and not users.target[paired[name]] & inside["target"]
+    }
+    own = {name for name, takers in users.target.items() if takers & inside["target"]}
+    return _gradients_of(step, untied | own) if untied else set()
 
 
 @cached_by_identity

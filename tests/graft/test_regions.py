@@ -701,3 +701,29 @@ def test_the_gradient_of_a_tied_weight_is_replaced_where_one_of_its_uses_is_cut(
     first = hypotheses(step, finding, [0])[0]
     assert first.graft.values == {("Module.net.Linear.parameters_grad", "table")}
     assert first.covers == ("Functional.transpose.0.forward", "Functional.stop_gradient.0.forward")
+
+
+def write_head(run, parameter):
+    """`gather` takes `table`, and `matmul` this parameter or another one."""
+    calls = Calls(run)
+    tables = {"table": [2.0, 3.0], "head": [5.0, 7.0]}
+    x = calls.forward("gather.0", [2.0, 3.0], ([0.0, 1.0], "leaf"), (tables["table"], "parameter net.table"))
+    head = tables[parameter], f"parameter net.{parameter}"
+    calls.forward("mse.0", 1.0, calls.forward("matmul.0", 2 * head[0][0] + 3 * head[0][1], x, head))
+    calls.backward("mse.0", 1.0, 1.0)
+    calls.backward("matmul.0", 1.0, head[0], [2.0, 3.0])
+    calls.backward("gather.0", head[0], None, head[0])
+    gradients = {"table": [4.0, 6.0]} if parameter == "table" else {"table": [5.0, 7.0], "head": [2.0, 3.0]}
+    calls.gradients("net", gradients)
+    return calls.write()
+
+
+@pytest.mark.always
+def test_the_gradient_of_a_weight_that_is_tied_in_the_golden_alone_is_replaced(tmp_path):
+    step, finding = next(
+        studied(write_head(tmp_path / "target", "head"), write_head(tmp_path / "golden", "table")).findings
+    )
+    assert (finding.kind, finding.name) == (kinds.PARAMETERS, "Functional.matmul.0.forward")
+    found = [one.graft for one in hypotheses(step, finding, [0, 1])]
+    tied = next(one for one in found if ("Module.net.Linear.parameters_grad", "table") in one.values)
+    assert tied.steps == {0, 1}
