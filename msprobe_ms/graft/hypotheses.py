@@ -371,15 +371,10 @@ def _proposals(step: Step, finding: Divergence, later: Sequence[int]) -> Iterato
     evidence = finding.evidence
     event = step.events[finding.at]
     name = called(step, event)
-    if isinstance(evidence, Parameters) and (exchanged := _calls_with_another_parameter(step, name)):
-        yield exchanged
-    if isinstance(evidence, Parameters) and (gradients := gradients_of_untied_parameters(step, event)):
-        differing = next(_of_parameters(step, evidence, later))
-        yield Proposal(replace(differing, values=frozenset(gradients), steps=frozenset(later)))
-    if isinstance(evidence, Parameters) and (makers := makers_of_parameters(step, event)):
-        yield region_of(step, makers)
     if isinstance(evidence, Parameters | Updated):
-        yield from map(Proposal, _of_parameters(step, evidence, later))
+        if isinstance(evidence, Parameters):
+            yield from _of_initial_parameters(step, event, later)
+        yield Proposal(Graft(parameters=frozenset(counterparts(step).parameters), steps=frozenset(later)))
         return
     if isinstance(evidence, RunInput):
         yield Proposal(_of_leaves(step, _OUTSIDE))
@@ -505,15 +500,20 @@ def _with_the_same_argument(step: Step, event: Event, evidence: Argument) -> lis
     return found
 
 
-def _of_parameters(step: Step, evidence: Parameters | Updated, later: Sequence[int]) -> Iterator[Graft]:
+def _of_initial_parameters(step: Step, event: Event, later: Sequence[int]) -> Iterator[Proposal]:
+    """Return the grafts of parameters of a call that differ when the step begins: of calls that take another one, of a
+    weight that is tied in the golden alone, of calls that rearrange one, and of all parameters that differ."""
     comparison = step.comparison
-    differing = {
+    differing = frozenset(
         pair.target for pair in parameter_pairs(comparison) if any(comparison.equal[row] != EQUAL for row in pair.rows)
-    }
-    found = frozenset(differing)
-    if isinstance(evidence, Parameters):
-        yield Graft(parameters=found, steps=frozenset({step.step}))
-    yield Graft(parameters=frozenset(counterparts(step).parameters), steps=frozenset(later))
+    )
+    if exchanged := _calls_with_another_parameter(step, called(step, event)):
+        yield exchanged
+    if gradients := gradients_of_untied_parameters(step, event):
+        yield Proposal(Graft(frozenset(gradients), differing, frozenset(later)))
+    if makers := makers_of_parameters(step, event):
+        yield region_of(step, makers)
+    yield Proposal(Graft(parameters=differing, steps=frozenset({step.step})))
 
 
 def _calls_with_another_parameter(step: Step, wanted: str) -> Proposal | None:
