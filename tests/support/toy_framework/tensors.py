@@ -48,6 +48,9 @@ class Tensors:
     def with_values(self, values, like):
         return Tensor(np.array(values, like.dtype))
 
+    def resized(self, values, like):
+        return Tensor(np.array(values, like.dtype))
+
     def raised(self, tensor, *, recorded=False):
         return Tensor(tensor.array.astype(np.float32))
 
