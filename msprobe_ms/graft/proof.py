@@ -430,11 +430,11 @@ def _round(search: _Search, current: Study) -> Study | None:
         families: dict[Family, str] = {}
         for at in search.kept:
             families.setdefault(family_of(search.trials[at].hypothesis.finding), search.trials[at].hypothesis.name)
-        waiting = hypotheses(step, finding, later, families)
+        every = hypotheses(step, finding, later, families)
+        # Of an estimate, the calls that follow are replayed with the recorded shapes.
+        waiting = [one for one in every if not (search.is_estimate and one.graft.is_resizing)]
         while waiting:
             hypothesis = waiting.pop(0)
-            if search.is_estimate and hypothesis.graft.is_resizing:
-                continue  # the calls that follow are replayed with the recorded shapes
             done, trial = search.test(current, hypothesis)
             search.trials.append(trial.judged(trial.closed, 0.0))
             if before.is_noise(search.floor):  # as this run has shown

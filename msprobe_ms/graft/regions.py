@@ -50,7 +50,7 @@ def region_of(step: Step, block: Sequence[Event], calls: tuple[str, ...] = ()) -
     values: set[Value] = set()
     taken: dict[str, list[int]] = {"target": [], "golden": []}
     computed: set[str] = set()
-    counterpart = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
+    counterpart = _counterparts_of_parameters(step)
 
     def comes_from_region(row: int, target: int, golden: int) -> bool:
         at = {"target": target, "golden": golden}
@@ -369,7 +369,7 @@ def _parameters_of_region(step: Step, inside: Set[int], backward: Set[int]) -> t
     """Return the parameters that of the golden only the calls `inside` take, and of the target none; and those that get
     their gradients only from these calls and from the backward of the calls `backward`, by the names of the target."""
     dump = step.comparison.golden
-    paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
+    paired = _counterparts_of_parameters(step)
     still = set()
     for name, calls in _users_of_parameters(step).golden.items():
         differentiated = {call for call in calls if dump.counterpart(call, "backward") >= 0}
@@ -390,7 +390,7 @@ def _gradients_of_shared_parameters(step: Step, inside: Set[int]) -> set[Value]:
     partner = _targets(step)
     of_both = {call for call in inside if call in partner and target.counterpart(partner[call], "backward") >= 0}
     alone = {call for call in inside - of_both if golden.counterpart(call, "backward") >= 0}
-    paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
+    paired = _counterparts_of_parameters(step)
     users = _users_of_parameters(step).golden
     shared = (name for name, calls in users.items() if calls & alone and not calls <= alone)
     return _gradients_of(step, [paired[name] for name in shared if name in paired])
@@ -413,7 +413,7 @@ def gradients_of_untied_parameters(step: Step, event: Event) -> set[Value]:
     if min(calls.values()) < 0:
         return set()
     inside = {side: set(_innermost(graphs[side], call)) for side, call in calls.items()}
-    paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
+    paired = _counterparts_of_parameters(step)
     untied = {
         paired[name]
         for name, takers in users.golden.items()
@@ -422,6 +422,12 @@ def gradients_of_untied_parameters(step: Step, event: Event) -> set[Value]:
     }
     own = {name for name, takers in users.target.items() if takers & inside["target"]}
     return _gradients_of(step, untied | own) if untied else set()
+
+
+@cached_by_identity
+def _counterparts_of_parameters(step: Step) -> dict[str, str]:
+    """Return the target's parameter by the golden's."""
+    return {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
 
 
 @cached_by_identity
@@ -456,7 +462,7 @@ def unused_parameters(step: Step, inside: Set[int]) -> frozenset[str]:
     """Return the parameters that of the golden only the calls `inside` take, and that no recorded call of the target
     takes, which computes no gradient of them, or zero; by the names of the target, if it has them."""
     users = _users_of_parameters(step)
-    paired = {pair.golden: pair.target for pair in consistent_pairs(step.comparison)[0]}
+    paired = _counterparts_of_parameters(step)
     names_inside = {paired.get(name, name) for name, calls in users.golden.items() if calls <= inside}
     return frozenset(names_inside - users.taken - _with_gradient(step))
 
