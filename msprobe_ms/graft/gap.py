@@ -520,7 +520,7 @@ def is_bit_equal(study: Study, grafted: Set[str] = frozenset()) -> bool:
     """Return whether the results of calls before the first finding are bitwise equal, and there is evidence that the
     runs compute alike: a call whose kernels may round inside, such as a matrix product.
 
-    Other calls, such as a gather, are no evidence, nor are `grafted` ones, which have the golden's results.
+    Other calls, such as a gather, do not show that; nor do `grafted` ones, which have the golden's results.
     """
     compared = 0
     for step in study.steps:

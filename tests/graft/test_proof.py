@@ -276,7 +276,9 @@ def test_of_two_grafts_the_first_is_where_the_cause_begins_if_the_second_closes_
     """Such as a wrong tensor that two calls take: what replaces the results of the second replaces all of it."""
     golden = write_run(tmp_path / "golden", **SMALL)
     target = write_run(tmp_path / "target", **SMALL | {"output": (1.0, 4.0)} | LOSS)
-    partly = write_run(tmp_path / "partly", **SMALL | {"losses": [4.5, 5.5]})  # of the loss, 2 apart, it closes 1/4
+    partly = write_run(
+        tmp_path / "partly", **SMALL | {"losses": [4.5, 5.5]}
+    )  # of the difference of 2 it closes a quarter
     left = iter([partly, golden, golden])
     study = studied(target, golden)
     found = prove(study, floor_of(study), lambda plan, what: next(left), lambda run: studied(run, golden), 8)
