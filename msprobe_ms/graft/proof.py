@@ -15,7 +15,8 @@ reach the loss, or half of the gradients' gap where the losses do not differ.
 
 What a finding explains is the gap that remains if all other grafts that were kept stay, and only this one is left out.
 Grafting everything before a finding closes nothing if the comparison found no difference there; otherwise it is run.
-If no finding explains the gap, the calls that differ are halved: everything up to the middle is grafted.
+If no finding explains the rest of a gap, the other grafts of the findings that explain a part of it are tried; then the
+calls that differ are halved: everything up to the middle is grafted.
 """
 
 from collections.abc import Callable, Iterator, Sequence

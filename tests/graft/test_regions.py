@@ -128,11 +128,12 @@ def test_a_gradient_that_is_cut_is_replaced_where_it_would_arrive(tmp_path):
 
 
 def write_far_cut(run, is_cut):
-    """`add` takes a result of `mul` as it is, and scaled by a weight; cut, `stop_gradient` is after the scaling, and no
-    gradient flows through it."""
+    """`add` takes a result of `mul` as it is, and reshaped and scaled by a weight; cut, `stop_gradient` is after the
+    scaling, and no gradient flows through the three calls."""
     calls = Calls(run)
     x = calls.forward("mul.0", [2.0, 6.0], ([1.0, 3.0], "leaf"))
-    scaled = calls.forward("scale.0", [4.0, 12.0], x, ([2.0, 2.0], "parameter net.weight"))
+    shaped = calls.forward("reshape.0", [2.0, 6.0], x)
+    scaled = calls.forward("scale.0", [4.0, 12.0], shaped, ([2.0, 2.0], "parameter net.weight"))
     other = calls.forward("stop_gradient.0", [4.0, 12.0], scaled) if is_cut else scaled
     both = calls.forward("add.0", [6.0, 18.0], x, other)
     calls.forward("sum.0", 24.0, both)
@@ -140,6 +141,7 @@ def write_far_cut(run, is_cut):
     calls.backward("add.0", [1.0, 1.0], [1.0, 1.0], [0.0, 0.0] if is_cut else [1.0, 1.0])
     if not is_cut:
         calls.backward("scale.0", [1.0, 1.0], [2.0, 2.0], [2.0, 6.0])
+        calls.backward("reshape.0", [2.0, 2.0], [2.0, 2.0])
     calls.backward("mul.0", [1.0, 1.0] if is_cut else [3.0, 3.0], [2.0, 2.0] if is_cut else [6.0, 6.0])
     calls.gradients("net", {"weight": [0.0, 0.0] if is_cut else [2.0, 6.0]})
     return calls.write()
@@ -153,7 +155,8 @@ def test_calls_on_the_way_to_where_a_gradient_is_cut_are_replaced_with_their_par
     first = hypotheses(step, finding, [0])[0]
     assert first.graft.values == {("Functional.mul.0.backward", "input")}
     assert first.graft.parameters == first.graft.missing == {"net.weight"}
-    assert first.covers == ("Functional.scale.0.forward", "Functional.stop_gradient.0.forward")
+    names = ("reshape", "scale", "stop_gradient")
+    assert first.covers == tuple(f"Functional.{name}.0.forward" for name in names)
 
 
 def write_missing(run, missing, dtype, spelled):
